@@ -1,0 +1,35 @@
+# make tune | test | check | setup. TORCH_INDEX chooses where torch comes from:
+#   make tune TORCH_INDEX=https://download.pytorch.org/whl/cpu     (CPU build, 200 MB instead of gigabytes)
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= torch==2.13.0
+TORCH_INDEX ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: setup tune test check clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (about 1.5 GB, one to two minutes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
+	@$(PIP) install -c constraints.txt -e '.[dev,plots,fleet]'
+	@touch $@
+
+tune: setup
+	@$(BIN)/attnroof tune --model examples/models/Qwen3-0.6B --device cpu --budget-seconds 270 --out results
+
+test: setup
+	@$(BIN)/python -m pytest -q
+
+check: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q
+
+clean:
+	rm -rf $(VENV) build *.egg-info results

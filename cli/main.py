@@ -1,0 +1,35 @@
+"""The entry point `attnroof`: lists the commands and turns errors into one message and an exit code."""
+
+import sys
+
+import typer
+
+from cli.errors import ANSWER_IS_NO, WRONG_INPUT, AnswerIsNo, WrongInput, fail
+
+app = typer.Typer(
+    name="attnroof",
+    help="Which attention backend for this model, this GPU and this traffic: predicted, then verified.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """Run the command line; errors become one message on stderr, never a traceback."""
+    try:
+        app()
+    except AnswerIsNo as error:
+        fail(str(error))
+        sys.exit(ANSWER_IS_NO)
+    except (WrongInput, ValueError, OSError) as error:
+        fail(str(error))
+        sys.exit(WRONG_INPUT)
+    except KeyboardInterrupt:
+        fail("interrupted; run the same command with --resume to go on")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

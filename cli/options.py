@@ -1,0 +1,12 @@
+"""Options that several commands share, with one spelling and one help text."""
+
+from typing import Annotated
+
+import typer
+
+ModelOption = Annotated[str, typer.Option("--model", help="A Hugging Face config.json or the folder that holds it.")]
+GpuOption = Annotated[str, typer.Option("--gpu", help="Profile id, driver name, alias (h200) or a .toml file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")]
+TpOption = Annotated[int, typer.Option("--tp", min=1, max=1024, help="Tensor-parallel size.")]
+PageSizeOption = Annotated[int, typer.Option("--page-size", min=1, max=1 << 16, help="Tokens in one KV page.")]
+KvDtypeOption = Annotated[str, typer.Option("--kv-cache-dtype", help="auto, bf16, fp16, fp8_e4m3, fp8_e5m2 or nvfp4.")]

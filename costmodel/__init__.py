@@ -1,0 +1,28 @@
+"""The cost model: what attention costs on a device, per backend, as pure functions over values."""
+
+from costmodel.attention import Attention
+from costmodel.batch import Batch, Phase
+from costmodel.batch_spec import parse_batch_spec
+from costmodel.errors import ConfigError, Incompatible, UnknownBackend
+from costmodel.layer_group import LayerGroup, Model
+from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
+from costmodel.record import Record
+
+__all__ = [
+    "Attention",
+    "Batch",
+    "Bound",
+    "ConfigError",
+    "Evidence",
+    "Incompatible",
+    "KnobValue",
+    "Knobs",
+    "LayerGroup",
+    "Model",
+    "Phase",
+    "Prediction",
+    "Ranked",
+    "Record",
+    "UnknownBackend",
+    "parse_batch_spec",
+]

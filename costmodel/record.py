@@ -1,0 +1,126 @@
+"""One measurement as a JSON line: its schema, reading and writing as text (no files)."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
+
+from costmodel.attention import Attention
+from costmodel.batch import Batch, Phase
+from costmodel.prediction import KnobValue
+
+Outcome = Literal["measured", "rejected", "incorrect", "oom", "timeout", "crashed"]
+SCHEMA = 1
+
+
+def expand_lens(lens: Sequence[Any]) -> tuple[int, ...]:
+    """Turn `[4096, "*", 64]` into 64 times 4096; other lists stay as they are."""
+    if len(lens) == 3 and lens[1] == "*":
+        return (int(lens[0]),) * int(lens[2])
+    return tuple(int(x) for x in lens)
+
+
+def compact_lens(lens: Sequence[int]) -> list[int | str]:
+    """Write uniform lengths as `[4096, "*", 64]`."""
+    if len(lens) > 1 and len(set(lens)) == 1:
+        return [lens[0], "*", len(lens)]
+    return list(lens)
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RecordedBatch(_Frozen):
+    """The batch of a record."""
+
+    phase: Phase
+    q_lens: tuple[int, ...]
+    kv_lens: tuple[int, ...]
+    page_size: int = 1
+    topk: int = 1
+    layers: int = 1
+
+    @field_validator("q_lens", "kv_lens", mode="before")
+    @classmethod
+    def _expand(cls, value: Any) -> Any:
+        return expand_lens(value) if isinstance(value, (list, tuple)) else value
+
+    @field_serializer("q_lens", "kv_lens")
+    def _compact(self, value: tuple[int, ...]) -> list[int | str]:
+        return compact_lens(value)
+
+
+class RecordedDevice(_Frozen):
+    """The device that a record was measured on, as its driver described it."""
+
+    name: str
+    cc: str | None = None
+    sms: int | None = None
+    memory_mib: int | None = None
+    driver: str | None = None
+
+
+class Record(_Frozen):
+    """One measurement with its environment; times in microseconds as stored."""
+
+    schema_version: int = Field(SCHEMA, alias="schema")
+    attention: dict[str, Any]
+    batch: RecordedBatch
+    backend: str
+    implementation: str
+    implementation_version: str
+    knobs: dict[str, KnobValue] = {}
+    outcome: Outcome
+    reason: str | None = None
+    latency_us: float | None = None
+    p10_us: float | None = None
+    p90_us: float | None = None
+    repeats: int = 0
+    eager_us: float | None = None
+    plan_us: float | None = None
+    compile_s: float | None = None
+    write_us: float | None = None
+    """KV write of the new tokens, one layer."""
+    l2: Literal["cold", "warm"] = "cold"
+    max_error: float | None = None
+    tolerance: float | None = None
+    deterministic: bool | None = None
+    """Two runs agree bit for bit."""
+    path: str | None = None
+    """Library path that ran, where it is known."""
+    sm_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    throttle: tuple[str, ...] = ()
+    device: RecordedDevice
+    torch: str | None = None
+    cuda: str | None = None
+    time: str
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @classmethod
+    def from_line(cls, line: str) -> "Record":
+        """Read one JSON line.
+
+        Raises:
+            pydantic.ValidationError: The line is not a record of this schema.
+        """
+        return cls.model_validate_json(line)
+
+    def to_line(self) -> str:
+        """Write one JSON line, fields that are None left out where they are optional."""
+        data = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        data = {"schema": self.schema_version, **{k: v for k, v in data.items() if k != "schema"}}
+        return json.dumps(data, separators=(",", ":"))
+
+    def to_attention(self) -> Attention:
+        """The attention that was measured."""
+        return Attention(**self.attention)
+
+    def to_batch(self) -> Batch:
+        """The batch that was measured."""
+        b = self.batch
+        return Batch(b.phase, b.q_lens, b.kv_lens, b.page_size, b.topk, b.layers)

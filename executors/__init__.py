@@ -1,0 +1,1 @@
+"""Executors: run the real backends, correctness first, then timed."""
