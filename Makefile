@@ -16,6 +16,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) $(TORCH)
 	@$(PIP) install -c constraints.txt -e '.[dev,plots,fleet]'
+	@$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) install triton==3.6.0
 	@touch $@
 
 tune: setup
