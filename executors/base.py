@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from costmodel import Attention, Batch
+from executors.outcome import Candidate
 from hwprofiles import Profile
 
 if TYPE_CHECKING:
@@ -78,6 +80,19 @@ class Backend(ABC):
     @abstractmethod
     def knobs(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Knob, ...]:
         """Name the knobs that change this workload's run on this device, defaults first."""
+
+    def allows(self, knobs: Knobs) -> bool:
+        """Say whether these knob values make sense together; combinations that do not are never candidates."""
+        return True
+
+    def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
+        """List every combination of knob values that makes sense, the default first; empty where it cannot run."""
+        if self.implementation() is None or self.reject(attention, batch, profile):
+            return ()
+        space = self.knobs(attention, batch, profile)
+        names = [knob.name for knob in space]
+        points = (dict(zip(names, values, strict=True)) for values in product(*(knob.values for knob in space)))
+        return tuple(Candidate(self.name, point) for point in points if self.allows(point))
 
     @abstractmethod
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:

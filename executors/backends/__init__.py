@@ -1,0 +1,1 @@
+"""The backends, one file each; nothing here is imported before it is asked for."""
