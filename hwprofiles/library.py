@@ -1,0 +1,77 @@
+"""Where profile files lie: shipped devices, shipped measurements, the user's calibrations, the user's own files."""
+
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hwprofiles.errors import ProfileError
+
+DATA = Path(__file__).parent / "data"
+ENVIRONMENT_VARIABLE = "ATTNROOF_PROFILES"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Files of one origin; a later layer overrides an earlier one."""
+
+    kind: str
+    """`shipped`, `measured`, `calibrated` or `user`."""
+    paths: tuple[Path, ...]
+
+
+def layers() -> tuple[Layer, ...]:
+    """Profile files from the weakest layer to the strongest.
+
+    Raises:
+        ProfileError: The environment variable names something that does not exist.
+    """
+    return (
+        Layer("shipped", _toml_files(DATA / "devices")),
+        Layer("measured", _toml_files(DATA / "measured")),
+        Layer("calibrated", _toml_files(calibrated_folder())),
+        Layer("user", tuple(_user_files())),
+    )
+
+
+def calibrated_folder() -> Path:
+    """Folder of the calibrations made on this machine (it need not exist)."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "attnroof" / "profiles"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read one file.
+
+    Raises:
+        ProfileError: It is missing, unreadable or not TOML; the message names it.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _toml_files(folder: Path) -> tuple[Path, ...]:
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(sorted(Path(entry.path) for entry in entries if entry.name.endswith(".toml")))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+def _user_files() -> Iterator[Path]:
+    for part in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep):
+        if not part:
+            continue
+        path = Path(part).expanduser()
+        if path.is_dir():
+            yield from _toml_files(path)
+        elif path.is_file():
+            yield path
+        else:
+            raise ProfileError(f"{ENVIRONMENT_VARIABLE} names {part!r}, which is neither a file nor a folder")

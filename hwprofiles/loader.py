@@ -1,0 +1,109 @@
+"""Find a profile by id, driver name, alias or path."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from hwprofiles.assemble import assemble, file_of, profile_id
+from hwprofiles.errors import PartitionedDevice, ProfileError, UnknownProfile
+from hwprofiles.library import Layer, layers, read_toml
+from hwprofiles.profile import Profile
+
+_SEPARATORS = str.maketrans("_-", "  ")
+_PARTITION = re.compile(
+    r"(?P<whole>.+?)\s*(?P<kind>MIG \d+[gc]\S*|\bvir\d+\S*|-vir\d+\S*|\((?:CPX|DPX|QPX)\))", re.IGNORECASE
+)
+
+
+def load_profile(name: str) -> Profile:
+    """Load one profile.
+
+    Args:
+        name: Id, driver name or alias, in any case and with `_`, `-` or spaces; the path of a `.toml` file; or
+            `cpu`, the processor that this runs on.
+
+    Raises:
+        UnknownProfile: Nothing has this name; `nearest` lists the closest ones.
+        PartitionedDevice: The name is that of a MIG slice or a partition.
+        ProfileError: The file is broken, or several profiles claim the name.
+    """
+    where = layers()
+    if name.endswith(".toml"):
+        return assemble(Path(name).expanduser().absolute(), where)
+    if name.strip().lower() == "cpu":
+        from hwprofiles.local import local_cpu
+
+        return local_cpu()
+    wanted = normalized(name)
+    for layer in reversed(where):
+        claims = _claims(wanted, layer)
+        if len(claims) > 1:
+            raise ProfileError(f"{name!r} is the name of several profiles, give an id: {', '.join(sorted(claims))}")
+        if claims:
+            return load_by_id(claims[0], where)
+    _reject_partition(name)
+    raise UnknownProfile(name, _nearest(name))
+
+
+def list_profiles() -> tuple[Profile, ...]:
+    """Load all profiles, ordered by id; the user's own and calibrated ones over the shipped ones."""
+    where = layers()
+    ids = {p.stem if layer.kind == "shipped" else profile_id(p, read_toml(p)) for layer in where for p in layer.paths}
+    return tuple(load_by_id(each, where) for each in sorted(ids))
+
+
+def load_by_id(wanted: str, where: Sequence[Layer]) -> Profile:
+    """Load the strongest profile of an id."""
+    path = file_of(wanted, where)
+    if path is None:
+        raise UnknownProfile(wanted)
+    return assemble(path, where)
+
+
+def normalized(name: str) -> str:
+    """A name without case, and with one separator."""
+    return " ".join(name.casefold().translate(_SEPARATORS).split())
+
+
+def _claims(wanted: str, layer: Layer) -> list[str]:
+    """Ids in a layer that go by a name.
+
+    Only files whose text holds the name are parsed: fast, and no index that could go stale.
+    """
+    quoted = f'"{wanted}"'
+    claims = []
+    for path in layer.paths:
+        is_stem = normalized(path.stem) == wanted
+        if not is_stem and quoted not in path.read_text(encoding="utf-8").casefold().translate(_SEPARATORS):
+            continue
+        values = read_toml(path)
+        own_id = profile_id(path, values)
+        if wanted == normalized(own_id):
+            return [own_id]
+        if any(normalized(str(n)) == wanted for key in ("aliases", "driver_names") for n in values.get(key, ())):
+            claims.append(own_id)
+    return claims
+
+
+def _nearest(name: str) -> list[str]:
+    names: dict[str, str] = {}
+    for profile in list_profiles():
+        for each in (profile.id, *profile.aliases, *profile.driver_names):
+            names.setdefault(normalized(each), each)
+    wanted = normalized(name)
+    close = difflib.get_close_matches(wanted, names, 5, 0.6)
+    inside = sorted((n for n in names if wanted in n), key=len)[:5] if len(wanted) > 2 else []
+    return [names[n] for n in dict.fromkeys([*close, *inside])][:5]
+
+
+def _reject_partition(name: str) -> None:
+    match = _PARTITION.fullmatch(name.strip())
+    if not match:
+        return
+    try:
+        whole = load_profile(match["whole"].strip())
+    except UnknownProfile:
+        return
+    kind = match["kind"].strip("-()")
+    raise PartitionedDevice(name, whole.id, f"{kind} slice" if kind.upper().startswith("MIG") else f"{kind} partition")

@@ -1,0 +1,45 @@
+"""Number types of a profile: each knows its unit and the range that only a wrong unit leaves."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+Origin = Literal["vendor", "derived", "others", "unconfirmed", "measured", "user"]
+
+MATRIX_DTYPES = ("fp64", "fp32", "tf32", "fp16", "fp16_fp16acc", "bf16", "fp8", "fp8_fp16acc", "int8", "fp6", "fp4")
+VECTOR_DTYPES = ("fp32", "fp64", "bf16", "fp16")
+
+
+def _within(low: float, high: float, unit: str) -> Callable[[float], float]:
+    def check(value: float) -> float:
+        if not low <= value <= high:
+            raise ValueError(f"{value:g} is outside {low:g} to {high:g}; the unit is {unit}")
+        return value
+
+    return check
+
+
+def _keys(known: tuple[str, ...]) -> Callable[[Mapping[str, float]], Mapping[str, float]]:
+    def check(table: Mapping[str, float]) -> Mapping[str, float]:
+        unknown = sorted(set(table) - set(known))
+        if unknown:
+            raise ValueError(f"dtype {unknown[0]!r} is not among {', '.join(known)}")
+        return table
+
+    return check
+
+
+Count = Annotated[int, AfterValidator(_within(1, 1e6, "a count"))]
+Hertz = Annotated[float, AfterValidator(_within(1e8, 1e10, "Hz (1830 MHz = 1.83e9)"))]
+Bytes = Annotated[int, AfterValidator(_within(1024, 1e13, "bytes (80 GiB = 85_899_345_920)"))]
+BytesPerSecond = Annotated[float, AfterValidator(_within(1e8, 1e14, "bytes/s (4.8 TB/s = 4.8e12)"))]
+FlopsPerSecond = Annotated[float, AfterValidator(_within(1e8, 1e17, "FLOP/s (989 TFLOP/s = 9.89e14)"))]
+PerClock = Annotated[float, AfterValidator(_within(0.25, 1e6, "operations or bytes per clock"))]
+Watts = Annotated[float, AfterValidator(_within(0.1, 1e5, "W"))]
+Seconds = Annotated[float, AfterValidator(_within(1e-10, 1e3, "seconds"))]
+
+MatrixRates = Annotated[dict[str, FlopsPerSecond], AfterValidator(_keys(MATRIX_DTYPES))]
+MatrixPerClock = Annotated[dict[str, PerClock], AfterValidator(_keys(MATRIX_DTYPES))]
+VectorRates = Annotated[dict[str, FlopsPerSecond], AfterValidator(_keys(VECTOR_DTYPES))]
+VectorPerClock = Annotated[dict[str, PerClock], AfterValidator(_keys(VECTOR_DTYPES))]
