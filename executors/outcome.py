@@ -12,11 +12,13 @@ class Accuracy:
     """How far an output is from the float64 reference."""
 
     max_error: float
-    """Largest absolute difference over the checked rows."""
+    """Largest absolute difference from the reference, in the checked row that uses most of its tolerance."""
     tolerance: float
-    """Derived from the reference's own error when computed in the low precision."""
+    """That row's tolerance, derived from the reference's own error when computed in the low precision."""
     deterministic: bool | None = None
     """Two runs agree bit for bit; None where only one was made."""
+    checked: float = 1.0
+    """Rows compared over all rows."""
 
     @property
     def correct(self) -> bool:
