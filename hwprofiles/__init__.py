@@ -1,12 +1,15 @@
 """Hardware profiles: what each accelerator is, and what was measured on the one at hand."""
 
+from hwprofiles.detect import detect_devices, detect_profile
 from hwprofiles.errors import MissingValue, PartitionedDevice, ProfileError, UnknownProfile
 from hwprofiles.features import Features
 from hwprofiles.loader import list_profiles, load_profile
+from hwprofiles.match import Detected
 from hwprofiles.measured import Measured
 from hwprofiles.profile import Profile
 
 __all__ = [
+    "Detected",
     "Features",
     "Measured",
     "MissingValue",
@@ -14,6 +17,8 @@ __all__ = [
     "Profile",
     "ProfileError",
     "UnknownProfile",
+    "detect_devices",
+    "detect_profile",
     "list_profiles",
     "load_profile",
 ]
