@@ -5,6 +5,7 @@ from costmodel.batch import Batch, Phase
 from costmodel.batch_spec import parse_batch_spec
 from costmodel.errors import ConfigError, Incompatible, UnknownBackend
 from costmodel.layer_group import LayerGroup, Model
+from costmodel.models import load_model, per_rank
 from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
 from costmodel.record import Record
 
@@ -24,5 +25,7 @@ __all__ = [
     "Ranked",
     "Record",
     "UnknownBackend",
+    "load_model",
     "parse_batch_spec",
+    "per_rank",
 ]

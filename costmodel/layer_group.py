@@ -1,9 +1,9 @@
 """A model as its attention layers: groups of layers that are alike, before tensor parallelism."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.attention import Attention
+from costmodel.attention import DTYPE_BYTES, Attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,29 @@ class LayerGroup:
     cross_attention: bool = False
     indexer_layers: int = 0
     """Sparse models: layers that own an indexer (others reuse its choice)."""
+    kv_shared_layers: int = 0
+    """Layers that read the cache of an earlier layer and store none themselves."""
+    kv_compression: int = 1
+    """Tokens that one cache entry stands for."""
+    indexer_dtype: str = "fp8_e4m3"
+    """Dtype of the indexer's own key cache."""
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes of cache that one token takes in all layers of the group; windowed layers count in full."""
+        return (self.layers - self.kv_shared_layers) * self.attention.kv_bytes_per_token / self.kv_compression
+
+    @property
+    def indexer_bytes_per_token(self) -> float:
+        """Bytes of the indexers' own cache that one token takes, scales left out."""
+        if self.attention.indexer_head_dim is None:
+            return 0.0
+        return (
+            self.indexer_layers
+            * self.attention.indexer_head_dim
+            * DTYPE_BYTES[self.indexer_dtype]
+            / self.kv_compression
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +70,11 @@ class Model:
     """The parsed config.json, for rules that depend on further fields."""
     quantization: dict[str, Any]
     """`quantization_config` or hf_quant_config.json's `quantization`, {} when absent."""
+    text: dict[str, Any] = field(default_factory=dict)
+    """The part of `raw` that describes the language model."""
+    dtype: str = "bf16"
+    """Dtype of queries and outputs under `--dtype auto`."""
+    mtp_layers: int = 0
+    """Multi-token-prediction layers that the checkpoint carries beyond `num_layers`."""
+    dual_chunk: bool = False
+    """Has a `dual_chunk_attention_config`."""
