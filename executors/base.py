@@ -63,6 +63,10 @@ class Backend(ABC):
     def implementation(self) -> tuple[str, str] | None:
         """Library and version that would run, or None where it is not installed (no heavy import)."""
 
+    def implementation_for(self, attention: Attention, batch: Batch, knobs: Knobs) -> tuple[str, str] | None:
+        """Name the library and version that run one workload, where a backend has several to choose from."""
+        return self.implementation()
+
     def reject(self, attention: Attention, batch: Batch, profile: Profile) -> list[str]:
         """Say all reasons why this workload cannot run on this device; empty where it can."""
         reasons = []

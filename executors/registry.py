@@ -7,8 +7,31 @@ from costmodel.errors import UnknownBackend
 from executors.base import Backend
 
 BACKENDS: dict[str, str] = {
+    "fa3": "executors.backends.fa3:Fa3",
+    "flashinfer": "executors.backends.flashinfer:FlashInfer",
+    "flashmla": "executors.backends.flashmla:FlashMla",
+    "triton": "executors.backends.triton:Triton",
+    "trtllm_mha": "executors.backends.trtllm:TrtllmMha",
+    "fa4": "executors.backends.fa4:Fa4",
+    "flash_attn": "executors.backends.flash_attn:FlashAttn2",
     "torch_native": "executors.backends.torch_native:TorchNative",
     "flex_attention": "executors.backends.flex_attention:FlexAttention",
+    "trtllm_mla": "executors.backends.refused:trtllm_mla",
+    "cutedsl_mla": "executors.backends.refused:cutedsl_mla",
+    "tokenspeed_mla": "executors.backends.refused:tokenspeed_mla",
+    "aiter": "executors.backends.refused:aiter",
+    "wave": "executors.backends.refused:wave",
+    "ascend": "executors.backends.refused:ascend",
+    "intel_amx": "executors.backends.refused:intel_amx",
+    "intel_xpu": "executors.backends.refused:intel_xpu",
+    "hpc_ops": "executors.backends.refused:hpc_ops",
+    "dsa": "executors.backends.refused:dsa",
+    "nsa": "executors.backends.refused:nsa",
+    "qsa": "executors.backends.refused:qsa",
+    "dsv4": "executors.backends.refused:dsv4",
+    "compressed": "executors.backends.refused:compressed",
+    "minicpm_flashattn": "executors.backends.refused:minicpm_flashattn",
+    "minicpm_flashinfer": "executors.backends.refused:minicpm_flashinfer",
 }
 
 
