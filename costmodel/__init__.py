@@ -6,7 +6,9 @@ from costmodel.batch_spec import parse_batch_spec
 from costmodel.errors import ConfigError, Incompatible, UnknownBackend
 from costmodel.layer_group import LayerGroup, Model
 from costmodel.models import load_model, per_rank
+from costmodel.predict import predict
 from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
+from costmodel.ranking import rank
 from costmodel.record import Record
 
 __all__ = [
@@ -28,4 +30,6 @@ __all__ = [
     "load_model",
     "parse_batch_spec",
     "per_rank",
+    "predict",
+    "rank",
 ]

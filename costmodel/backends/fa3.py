@@ -1,0 +1,137 @@
+"""FlashAttention-3: one persistent CTA per SM, tiles by head dim, static and per-request split counts."""
+
+from functools import lru_cache
+from math import ceil
+
+from costmodel.attention import Attention
+from costmodel.call import Call
+from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+
+MAX_SPLITS = 128
+DYNAMIC_MAX_REQUESTS = 992
+"""Requests that the device-side scheduler handles in one block; beyond, it does not split."""
+HEAD_L2_BYTES = 50 * 2**20
+METADATA_SECONDS = 2.5e-6
+"""The scheduler kernel when it runs inside the call."""
+
+
+def plan(call: Call) -> Plan:
+    """Say what FlashAttention-3 launches for a paged, variable-length call."""
+    attention, machine = call.attention, call.machine
+    tile_m, tile_n = tile_size(attention, machine.capability)
+    group = 1 if call.knobs["pack_gqa"] is False else attention.group_size
+    heads = attention.num_qo_heads // group
+    per_request = [(query_tiles(attention, q, kv, (tile_m, tile_n), group), count) for q, kv, count in call.requests]
+    most_m, most_n = max(len(t) for t, _ in per_request), max(max(t) for t, _ in per_request)
+    static = call.number("num_splits") or static_splits(call, heads, most_m, most_n)
+    total = sum(len(tiles) * max(tiles) * count for tiles, count in per_request)
+    dynamic = call.batch.size <= DYNAMIC_MAX_REQUESTS and static > 1
+    per_sm = max(1, ceil(1.1 * total * heads / machine.sms)) if dynamic else 1
+    jobs: list[Job] = []
+    splits = 1
+    for tiles, count in per_request:
+        chosen = min(max(ceil_div(max(tiles), per_sm), 1), static) if dynamic else 1
+        splits = max(splits, chosen)
+        for n in reversed(tiles):
+            jobs.extend(split_jobs(n, chosen, heads * count))
+    if call.batch.uniform and most_m == 1:
+        jobs.sort(key=lambda job: -job[1])
+    tile = tile_work(machine, attention, tile_m, tile_n)
+    requested = heads * sum(sum(tiles) * count for tiles, count in per_request) * tile.bytes
+    rows = float(call.batch.total_q * attention.num_qo_heads)
+    units = heads * sum(len(tiles) * count for tiles, count in per_request)
+    in_call = call.knobs["scheduler_metadata"] == "per_call" or call.batch.phase != "decode" or attention.is_latent
+    return Plan(
+        variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
+        jobs=merged_runs(jobs),
+        tile=tile,
+        slots_per_sm=1,
+        dram_bytes=dram_bytes(call.work, requested, most_n * tile.bytes * min(heads, machine.sms), machine),
+        units=f"{count_of(heads, 'KV head' if group > 1 else 'head')} x {_request_tiles(call, units // heads)}",
+        unit_count=units,
+        num_splits=splits,
+        merge_splits=splits,
+        merge_launched=static > 1,
+        partial_rows=rows * splits if splits > 1 else 0.0,
+        partial_row_bytes=partial_row_bytes(attention),
+        requests=call.batch.size,
+        extra_seconds=METADATA_SECONDS if in_call else 0.0,
+        workspace_bytes=int(static * rows * partial_row_bytes(attention)) if static > 1 else 0,
+    )
+
+
+def static_splits(call: Call, heads: int, m_tiles: int, n_tiles: int) -> int:
+    """Give the split count that the host sets as upper bound, from one request's units of work."""
+    attention = call.attention
+    requests = 1 if call.batch.size <= DYNAMIC_MAX_REQUESTS else call.batch.size
+    masked = attention.causal or attention.sliding_window is not None
+    units = requests * heads * m_tiles
+    if units >= 0.8 * call.machine.sms:
+        head_bytes = max(call.batch.kv_lens) * attention.kv_bytes_per_token / attention.num_kv_heads
+        if head_bytes > HEAD_L2_BYTES and m_tiles >= 2 * call.machine.sms and not masked:
+            return min(ceil_div(int(head_bytes), HEAD_L2_BYTES), MAX_SPLITS)
+        return 1
+    if n_tiles <= 4:
+        return 1
+    return _efficient_splits(units, call.machine.sms, min(MAX_SPLITS, call.machine.sms, n_tiles))
+
+
+@lru_cache(maxsize=65536)
+def _efficient_splits(units: int, sms: int, most: int) -> int:
+    """Smallest count whose waves are at least 85 % as full as the best count's."""
+    efficiency = [units * s / sms / ceil_div(units * s, sms) for s in range(1, most + 1)]
+    goal = 0.85 * max(efficiency)
+    return next(s for s, e in enumerate(efficiency, 1) if e >= goal)
+
+
+def tile_size(attention: Attention, capability: tuple[int, int]) -> tuple[int, int]:
+    """Query rows and keys of a tile for a paged call without TMA (pages below a tile, or few packed rows)."""
+    if attention.is_latent:
+        return (64, 64)
+    dim, windowed = attention.head_dim, attention.sliding_window is not None
+    if capability[0] == 8:
+        return _ampere_tile(dim, windowed, capability)
+    if attention.dtype.startswith("fp8"):
+        return _fp8_tile(dim, windowed)
+    if dim <= 64:
+        return (192, 128)
+    if dim <= 96:
+        return (192, 128)
+    if dim <= 128:
+        return (128, 128)
+    if dim <= 192:
+        return (128, 96)
+    return (128, 64 if windowed else 80)
+
+
+def _fp8_tile(dim: int, windowed: bool) -> tuple[int, int]:
+    if dim <= 64:
+        return (192, 160)
+    if dim <= 96:
+        return (192, 128)
+    if dim <= 128:
+        return (128, 160)
+    if dim <= 192:
+        return (128, 128 if windowed else 160)
+    return (128, 64 if windowed else 128)
+
+
+def _ampere_tile(dim: int, windowed: bool, capability: tuple[int, int]) -> tuple[int, int]:
+    small = capability in ((8, 6), (8, 9))
+    if dim <= 64:
+        return (128, 80)
+    if dim <= 96:
+        return (128, 48)
+    if dim <= 128:
+        return (128, (96 if small else 48) if windowed else (112 if small else 64))
+    if dim <= 192:
+        return (128, 64)
+    return (128, 32 if small else 48)
+
+
+def _request_tiles(call: Call, tiles: int) -> str:
+    requests = count_of(call.batch.size, "request")
+    if tiles == call.batch.size:
+        return requests
+    return f"{requests} ({count_of(tiles, 'query tile')})"

@@ -1,0 +1,245 @@
+"""FlashInfer: host plans that pick a KV chunk by binary search; CUDA-core decode, FA2 and FA3 kernels."""
+
+from costmodel.attention import DTYPE_BYTES, Attention
+from costmodel.backends.flashinfer_mla import plan as plan_mla
+from costmodel.call import Call
+from costmodel.plan import Job, Plan, TileWork, count_of, tile_work
+from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes, query_tiles
+
+MIN_CHUNK_TOKENS = 128
+CUDA_CORE_GROUPS = (1, 2, 3, 4, 8)
+TENSOR_CORE_SLOTS = 2
+CUDA_CORE_SLOTS = 8
+SAME_SCHEDULE_TILES = 4096
+"""Tiles per head beyond which the Hopper plan uses one schedule for all heads."""
+
+
+def plan(call: Call) -> Plan:
+    """Say what FlashInfer launches: decode under a graph, extend and verify without."""
+    if call.attention.is_latent:
+        return plan_mla(call)
+    if call.batch.phase == "decode":
+        if uses_tensor_cores(call):
+            return _plan_fa2(call, graph=True, variant="decode_tensor_cores")
+        return _plan_cuda_cores(call)
+    if extend_kernel(call) == "fa3":
+        return _plan_fa3(call)
+    return _plan_fa2(call, graph=False, variant="extend_fa2")
+
+
+def uses_tensor_cores(call: Call) -> bool:
+    """Whether decode runs on the matrix units: as asked, else as SGLang chooses (fp8 KV or groups of 4 and more)."""
+    asked = call.knobs["use_tensor_cores"]
+    if asked != "auto":
+        return bool(asked)
+    return call.attention.kv_dtype.startswith("fp8") or call.attention.group_size >= 4
+
+
+def extend_kernel(call: Call) -> str:
+    """Kernel family of extend and verify: as asked, else the library's choice (fa3 on Hopper without fp8 KV)."""
+    asked = call.knobs["kernel"]
+    if asked != "auto":
+        return str(asked)
+    tree = call.batch.topk > 1
+    hopper = call.machine.capability == (9, 0)
+    return "fa3" if hopper and not tree and not call.attention.kv_dtype.startswith("fp8") else "fa2"
+
+
+def chunk_pages(lengths: list[tuple[int, int]], limit: int, smallest: int) -> int:
+    """Find the smallest chunk whose items stay within `limit`.
+
+    Args:
+        lengths: `(pages, count)`: that many query tiles over KV of that many pages.
+        limit: Items that fit the grid, per KV head.
+        smallest: Smallest chunk allowed, in pages.
+    """
+    longest = max(pages for pages, _ in lengths)
+    if len(lengths) == 1:
+        parts = limit // lengths[0][1]
+        return max(smallest, ceil_div(longest, parts)) if parts else max(smallest, longest)
+    low, high = smallest, max(longest, smallest)
+    while low < high:
+        middle = (low + high) // 2
+        if sum(count * ceil_div(pages, middle) for pages, count in lengths) > limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _plan_cuda_cores(call: Call) -> Plan:
+    attention, batch, machine = call.attention, call.batch, call.machine
+    page, heads = batch.page_size, attention.num_kv_heads
+    grid = CUDA_CORE_SLOTS * machine.sms
+    lengths = [(ceil_div(_visible(attention, q, kv), page), count) for q, kv, count in call.requests]
+    chunk = max(pages for pages, _ in lengths)
+    if batch.size * heads < grid:
+        chunk = chunk_pages(lengths, grid // heads, max(MIN_CHUNK_TOKENS // page, 1))
+    keys = _cuda_core_keys(attention)
+    jobs = _chunk_jobs(lengths, chunk, page, keys, heads)
+    splits = max(ceil_div(pages, chunk) for pages, _ in lengths)
+    rows = float(attention.num_qo_heads * sum(count * ceil_div(pages, chunk) for pages, count in lengths))
+    padded = grid // heads if batch.size * heads < grid else batch.size
+    vector = 2.0 * attention.group_size * keys * (attention.head_dim + attention.value_dim)
+    base = tile_work(machine, attention, attention.group_size, keys)
+    tile = TileWork(attention.group_size, keys, base.bytes, vector / machine.sm_vector_flops_per_s, base.exp_seconds)
+    return Plan(
+        variant="decode_cuda_cores",
+        jobs=jobs,
+        tile=tile,
+        slots_per_sm=CUDA_CORE_SLOTS,
+        dram_bytes=call.work.bytes,
+        units=f"{count_of(heads, 'KV head')} x {count_of(batch.size, 'request')}",
+        unit_count=heads * batch.size,
+        num_splits=splits,
+        merge_splits=splits,
+        merge_launched=True,
+        partial_rows=rows,
+        partial_row_bytes=partial_row_bytes(attention),
+        requests=batch.size,
+        empty_ctas=max(0, padded * heads - sum(count for count, _ in jobs)),
+        workspace_bytes=int(attention.num_qo_heads * padded * partial_row_bytes(attention)),
+    )
+
+
+def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
+    attention, batch, machine = call.attention, call.batch, call.machine
+    group, heads, page = attention.group_size, attention.num_kv_heads, batch.page_size
+    mean_rows = group * batch.total_q / batch.size if not graph else group * (batch.total_q - batch.size + 1)
+    rows = query_rows(attention, mean_rows)
+    keys = kv_tile(attention, rows, machine.shared_bytes_per_sm)
+    limit = TENSOR_CORE_SLOTS * machine.sms // heads
+    lengths = []
+    for q, kv, count in call.requests:
+        seen = kv if attention.sliding_window is None else min(kv, attention.sliding_window + rows)
+        lengths.append((ceil_div(seen, page), count * ceil_div(q * group, rows)))
+    longest = max(pages for pages, _ in lengths)
+    chunk = chunk_pages(lengths, limit, max(MIN_CHUNK_TOKENS // page, 1))
+    split = graph or chunk < longest
+    if graph:
+        jobs = _chunk_jobs(lengths, chunk, page, keys, heads)
+    else:
+        jobs = _masked_jobs(call, rows, keys, chunk * page if split else 0)
+    tiles = sum(count for _, count in lengths)
+    items = sum(count * ceil_div(pages, chunk) for pages, count in lengths)
+    padded = max(limit, tiles) if graph else items
+    splits = ceil_div(longest, chunk) if split else 1
+    tile = tile_work(machine, attention, rows, keys)
+    total = sum(count * n for count, n in jobs)
+    partial = float(items * min(rows, mean_rows) * heads) if split else 0.0
+    return Plan(
+        variant=variant,
+        jobs=jobs,
+        tile=tile,
+        slots_per_sm=TENSOR_CORE_SLOTS,
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, _working_set(call), machine),
+        units=f"{count_of(heads, 'KV head')} x {count_of(tiles, 'query tile')}",
+        unit_count=heads * tiles,
+        num_splits=splits,
+        merge_splits=splits,
+        merge_launched=split,
+        partial_rows=partial,
+        partial_row_bytes=partial_row_bytes(attention),
+        requests=batch.size,
+        empty_ctas=max(0, (padded - items) * heads),
+        workspace_bytes=int(attention.num_qo_heads * padded * rows * partial_row_bytes(attention)) if split else 0,
+    )
+
+
+def _plan_fa3(call: Call) -> Plan:
+    attention, batch, machine = call.attention, call.batch, call.machine
+    rows = 192 if attention.value_dim == 64 else 128
+    keys = 96 if attention.head_dim <= 128 else 32
+    jobs: list[tuple[float, Job]] = []
+    for q, kv, count in call.requests:
+        tiles = query_tiles(attention, q, kv, (rows, keys), 1)
+        jobs.extend((-float(kv), (count * attention.num_qo_heads, n)) for n in reversed(tiles))
+    jobs.sort(key=lambda item: item[0])
+    runs = merged_runs([job for _, job in jobs])
+    tile = tile_work(machine, attention, rows, keys)
+    total = sum(count * n for count, n in runs)
+    units = sum(count for count, _ in runs)
+    return Plan(
+        variant="extend_fa3",
+        jobs=runs,
+        tile=tile,
+        slots_per_sm=1,
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, _working_set(call), machine),
+        units=f"{count_of(attention.num_qo_heads, 'head')} x {units // attention.num_qo_heads} query tiles",
+        unit_count=units,
+        requests=batch.size,
+        splittable=False,
+    )
+
+
+def query_rows(attention: Attention, mean_rows: float) -> int:
+    """Packed query rows of a tile of the FA2 family."""
+    if attention.value_dim >= 512:
+        return 16 if mean_rows <= 32 else 32
+    if mean_rows > 64 and attention.value_dim < 256:
+        return 128
+    return 64 if mean_rows > 16 else 16
+
+
+def kv_tile(attention: Attention, rows: int, shared_bytes: int) -> int:
+    """Keys of a tile of the FA2 family: what shared memory for two CTAs and the registers allow."""
+    warps = 4 if rows <= 32 else 1
+    item = DTYPE_BYTES[attention.kv_dtype]
+    step = 16 * warps * (attention.head_dim + attention.value_dim) * item
+    query = rows * attention.head_dim * DTYPE_BYTES[attention.dtype]
+    half = shared_bytes / 2
+    room = half if half >= query + step else shared_bytes
+    fits = max(1, int((room - query) // step))
+    most = min(fits, 8 // (2 if rows in (32, 128) else 1))
+    return 16 * warps * (8 if most >= 8 else 4 if most >= 4 else 2 if most >= 2 else 1)
+
+
+def _chunk_jobs(lengths: list[tuple[int, int]], chunk: int, page: int, keys: int, heads: int) -> tuple[Job, ...]:
+    jobs: list[Job] = []
+    for pages, count in lengths:
+        full, rest = divmod(pages, chunk)
+        if full:
+            jobs.append((full * count * heads, ceil_div(chunk * page, keys)))
+        if rest:
+            jobs.append((count * heads, ceil_div(rest * page, keys)))
+    if len(lengths) == 1:
+        jobs.sort(key=lambda job: -job[1])
+    return merged_runs(jobs)
+
+
+def _masked_jobs(call: Call, rows: int, keys: int, chunk_tokens: int) -> tuple[Job, ...]:
+    attention, group, heads = call.attention, call.attention.group_size, call.attention.num_kv_heads
+    jobs: list[Job] = []
+    for q, kv, count in call.requests:
+        for i in range(ceil_div(q * group, rows)):
+            span = (i * rows // group, min(q, ceil_div((i + 1) * rows, group)))
+            first, end = kv_range(attention, q, kv, span)
+            if not chunk_tokens:
+                jobs.append((count * heads, ceil_div(end - first, keys)))
+                continue
+            full, rest = divmod(end - first, chunk_tokens)
+            if full:
+                jobs.append((full * count * heads, ceil_div(chunk_tokens, keys)))
+            if rest:
+                jobs.append((count * heads, ceil_div(rest, keys)))
+    return merged_runs(jobs)
+
+
+def _cuda_core_keys(attention: Attention) -> int:
+    item = int(DTYPE_BYTES[attention.kv_dtype])
+    vector = max(16 // item, attention.head_dim // 32)
+    x = max(1, attention.head_dim // vector)
+    y = attention.group_size
+    z = max(1, max(128, x * y) // (x * y))
+    per_thread = (2 if item == 1 else 4) if y == 1 else 1
+    return per_thread * y * z
+
+
+def _visible(attention: Attention, q: int, kv: int) -> int:
+    first, end = kv_range(attention, q, kv, (0, q))
+    return end - first
+
+
+def _working_set(call: Call) -> float:
+    longest = max(kv for _, kv, _ in call.requests)
+    return longest * call.attention.kv_bytes_per_token

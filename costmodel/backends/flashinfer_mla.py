@@ -1,0 +1,77 @@
+"""FlashInfer's MLA plan: pieces of at most one limit, each given to the least loaded CTA cluster."""
+
+from heapq import heapreplace
+
+from costmodel.call import Call
+from costmodel.plan import Assigned, Plan, count_of, tile_work
+from costmodel.tiles import ceil_div, dram_bytes
+
+ROWS = 64
+PARTIAL_BYTES = 2
+"""Partial outputs are bf16."""
+
+
+def kv_limit(tokens: int) -> int:
+    """Round the tokens per cluster up to the plan's steps."""
+    for step, limit in ((8, 32), (16, 64), (32, 128), (64, 192)):
+        if tokens <= step:
+            return limit
+    return ceil_div(tokens, 256) * 256
+
+
+def plan(call: Call) -> Plan:
+    """Say what FlashInfer's MLA kernel is given."""
+    attention, batch, machine = call.attention, call.batch, call.machine
+    heads = attention.num_qo_heads
+    clusters = 2 if batch.total_q * heads / batch.size > ROWS else 1
+    rows, bins = ROWS * clusters, machine.sms // clusters
+    keys = 64 if machine.shared_bytes_per_sm >= 221696 else 32 if machine.shared_bytes_per_sm >= 147968 else 16
+    pieces = []
+    for q, kv, count in call.requests:
+        for i in range(ceil_div(q * heads, rows)):
+            seen = kv - q + min(q, ceil_div((i + 1) * rows, heads)) if attention.causal else kv
+            pieces.append((seen, count))
+    limit = kv_limit(ceil_div(sum(seen * count for seen, count in pieces), bins))
+    heap = [(0, i) for i in range(bins)]
+    tiles, jobs = [0] * bins, [0] * bins
+    items = 0
+    for seen, count in pieces:
+        for _ in range(count):
+            left = seen
+            while left > 0:
+                piece = min(left, limit)
+                load, i = heap[0]
+                heapreplace(heap, (load + 2 * rows + piece, i))
+                tiles[i] += ceil_div(piece, keys)
+                jobs[i] += 1
+                left -= piece
+                items += 1
+    units = sum(count for _, count in pieces)
+    splits = max(ceil_div(seen, limit) for seen, _ in pieces)
+    tile = tile_work(machine, attention, ROWS, keys)
+    requested = clusters * sum(tiles) * tile.bytes
+    kernel = "fa3" if _hopper_kernel(call) else "fa2"
+    assigned: tuple[Assigned, ...] = tuple((float(t), j, clusters) for t, j in zip(tiles, jobs, strict=True) if j)
+    return Plan(
+        variant=f"mla_{kernel}",
+        jobs=((clusters * items, clusters * sum(tiles) / (clusters * items)),),
+        tile=tile,
+        slots_per_sm=1,
+        dram_bytes=dram_bytes(call.work, requested, call.work.kv_bytes, machine),
+        units=count_of(units, "query tile"),
+        unit_count=units * clusters,
+        num_splits=splits,
+        merge_splits=splits,
+        merge_launched=False,
+        partial_rows=float(items * rows) if splits > 1 else 0.0,
+        partial_row_bytes=PARTIAL_BYTES * attention.value_dim + 4,
+        requests=batch.size,
+        workspace_bytes=2 * bins * rows * (PARTIAL_BYTES * attention.value_dim + 4),
+        assigned=assigned,
+        splittable=False,
+    )
+
+
+def _hopper_kernel(call: Call) -> bool:
+    asked = call.knobs["kernel"]
+    return asked == "fa3" or (asked == "auto" and call.machine.capability == (9, 0))

@@ -1,0 +1,104 @@
+"""Backends whose kernels cannot be measured here: their published tiles and split rule, one row each."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.call import Call
+from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+
+SplitRule = Literal["none", "fill", "eight", "by_256"]
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """How a backend cuts its work."""
+
+    decode: tuple[int, int]
+    """Packed query rows and keys of a tile in decode and verify."""
+    extend: tuple[int, int]
+    """The same in extend."""
+    splits: SplitRule
+    """Decode: not at all; SMs over CTAs; always eight; one for 256 keys."""
+    most: int = 128
+    slots: int = 1
+    least_tiles: int = 1
+    """KV tiles below which one split is not made."""
+
+
+STRUCTURES: dict[str, Structure] = {
+    "fa4": Structure((128, 128), (256, 128), "fill", least_tiles=5),
+    "trtllm_mha": Structure((16, 128), (128, 128), "fill", least_tiles=2),
+    "trtllm_mla": Structure((64, 128), (128, 128), "fill", least_tiles=2),
+    "cutedsl_mla": Structure((128, 128), (128, 128), "fill", most=32),
+    "tokenspeed_mla": Structure((128, 128), (128, 128), "fill", most=32),
+    "hpc_ops": Structure((64, 64), (128, 128), "fill", least_tiles=8),
+    "dsa": Structure((64, 64), (64, 64), "fill"),
+    "qsa": Structure((64, 64), (64, 64), "fill"),
+    "dsv4": Structure((64, 64), (64, 64), "fill"),
+    "minicpm_flashattn": Structure((64, 64), (128, 128), "fill"),
+    "minicpm_flashinfer": Structure((16, 128), (128, 64), "fill", slots=2),
+    "aiter": Structure((16, 64), (128, 64), "by_256", slots=2),
+    "wave": Structure((16, 32), (64, 64), "fill", most=16, slots=4),
+    "ascend": Structure((16, 128), (128, 128), "fill"),
+    "intel_amx": Structure((16, 64), (128, 64), "eight"),
+    "intel_xpu": Structure((16, 64), (128, 64), "fill"),
+}
+"""Sources: the launchers in FlashAttention, FlashInfer, FlashMLA and SGLang 0.5.23 that docs/model.md names."""
+
+
+def plan_of(structure: Structure, call: Call) -> Plan:
+    """Say what a backend of that structure launches."""
+    attention, batch, machine = call.attention, call.batch, call.machine
+    few = batch.phase in ("decode", "verify")
+    rows, keys = structure.decode if few else structure.extend
+    group, heads = attention.group_size, attention.num_kv_heads
+    tiles = []
+    for q, kv, count in call.requests:
+        seen = min(kv, attention.top_k * attention.block) if attention.top_k else kv
+        tiles.append((query_tiles(attention, min(q, seen), seen, (rows, keys), group), count))
+    units = heads * sum(len(t) * count for t, count in tiles)
+    longest = max(max(t) for t, _ in tiles)
+    splits = _splits(structure, call, units, longest * keys) if few else 1
+    splits = 1 if longest < structure.least_tiles else min(splits, longest, structure.most)
+    if call.knobs.get("num_splits"):
+        splits = min(call.number("num_splits"), longest)
+    jobs: list[Job] = []
+    for counts, count in tiles:
+        for n in reversed(counts):
+            jobs.extend(split_jobs(n, splits, heads * count))
+    tile = tile_work(machine, attention, rows, keys)
+    total = sum(count * n for count, n in jobs)
+    out_rows = float(batch.total_q * attention.num_qo_heads)
+    row_bytes = partial_row_bytes(attention)
+    indexer = call.work.indexer_bytes / machine.memory_bytes_per_s if attention.indexer_heads else 0.0
+    return Plan(
+        variant="decode" if few else "extend",
+        jobs=merged_runs(jobs),
+        tile=tile,
+        slots_per_sm=structure.slots,
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, longest * tile.bytes * heads, machine),
+        units=f"{count_of(heads, 'KV head')} x {count_of(units // heads, 'query tile')}",
+        unit_count=units,
+        num_splits=splits,
+        merge_splits=splits,
+        merge_launched=splits > 1,
+        partial_rows=out_rows * splits if splits > 1 else 0.0,
+        partial_row_bytes=row_bytes,
+        requests=batch.size,
+        extra_seconds=indexer,
+        workspace_bytes=int(out_rows * splits * row_bytes) if splits > 1 else 0,
+        splittable=structure.splits == "fill",
+    )
+
+
+def _splits(structure: Structure, call: Call, units: int, keys: int) -> int:
+    match structure.splits:
+        case "none":
+            return 1
+        case "eight":
+            return 8
+        case "by_256":
+            return ceil_div(keys, 256)
+        case "fill":
+            return max(1, call.machine.sms * structure.slots // units)

@@ -1,0 +1,72 @@
+"""PyTorch's scaled dot-product attention over gathered pages, one call a request, as SGLang's torch_native does."""
+
+from dataclasses import replace
+
+from costmodel.attention import Attention
+from costmodel.backends.cpu import plan_sdpa
+from costmodel.call import Call
+from costmodel.machine import Machine
+from costmodel.plan import Plan, TileWork, count_of, tile_work
+from costmodel.tiles import ceil_div
+
+ROWS, KEYS = 64, 64
+GATHER_TOKENS = 64
+GATHER_TRAFFIC = 3.0
+"""Gathered KV is read, written, and read again by the product."""
+
+
+def plan(call: Call) -> Plan:
+    """Say what torch_native launches: gather, then SDPA, for each request."""
+    if call.machine.kind == "cpu":
+        return plan_sdpa(call)
+    steps: list[Plan] = []
+    for q, kv, count in call.requests:
+        steps.append(_gather(call, kv, count))
+        steps.append(_sdpa(call, q, kv, count))
+    return replace(steps[0], after=tuple(steps[1:]))
+
+
+def _gather(call: Call, kv: int, count: int) -> Plan:
+    attention = call.attention
+    blocks = ceil_div(kv, GATHER_TOKENS)
+    size = attention.kv_bytes_per_token * GATHER_TOKENS
+    return Plan(
+        variant="gather",
+        jobs=((blocks, 1),),
+        tile=TileWork(GATHER_TOKENS, GATHER_TOKENS, size, 0.0, 0.0),
+        slots_per_sm=4,
+        dram_bytes=(GATHER_TRAFFIC - 1) * attention.kv_bytes_per_token * kv,
+        units=_units(attention, call.batch.size),
+        unit_count=attention.num_qo_heads,
+        repeats=count,
+        splittable=False,
+        workspace_bytes=int(attention.kv_bytes_per_token * kv),
+    )
+
+
+def _sdpa(call: Call, q: int, kv: int, count: int) -> Plan:
+    """SGLang pads the queries to the whole sequence: the full square is computed on extend."""
+    attention, machine = call.attention, call.machine
+    rows = kv if q > 1 else 1
+    tiles = ceil_div(rows, ROWS) * attention.num_qo_heads
+    return Plan(
+        variant="sdpa",
+        jobs=((tiles, ceil_div(kv, KEYS)),),
+        tile=sdpa_tile(machine, attention),
+        slots_per_sm=2,
+        dram_bytes=attention.kv_bytes_per_token * kv
+        + rows * attention.num_qo_heads * (attention.head_dim + attention.value_dim) * 2.0,
+        units=_units(attention, call.batch.size),
+        unit_count=tiles,
+        repeats=count,
+        splittable=False,
+    )
+
+
+def sdpa_tile(machine: Machine, attention: Attention) -> TileWork:
+    """Work of one tile of SDPA's flash kernel."""
+    return tile_work(machine, attention, ROWS, KEYS)
+
+
+def _units(attention: Attention, size: int) -> str:
+    return f"{count_of(attention.num_qo_heads, 'head')} x 1 request at a time, {count_of(size, 'request')}"

@@ -1,0 +1,153 @@
+"""SGLang's Triton kernels: the dynamic split rule of decode, and extend without a KV split."""
+
+from math import log2
+
+from costmodel.attention import Attention
+from costmodel.call import Call
+from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes
+
+MIN_BLOCK_KV = 32
+HEAD_ROWS = 16
+MLA_CONTEXT_STEP = 32
+REGISTER_SLOTS = 4
+"""CTAs of 128 threads that the registers of one SM hold."""
+RESERVED_SHARED_BYTES = 1024
+
+
+def plan(call: Call) -> Plan:
+    """Say what SGLang's Triton backend launches."""
+    return _plan_decode(call) if call.single_query and call.batch.phase == "decode" else _plan_extend(call)
+
+
+def split_counts(call: Call) -> list[int]:
+    """Splits of each group of equal requests, as the rule on the device gives them."""
+    attention, sms = call.attention, call.machine.sms
+    cap = split_cap(call)
+    lens = [kv - kv_range(attention, q, kv, (0, q))[0] for q, kv, _ in call.requests]
+    if call.knobs["split_mode"] == "fixed":
+        return [cap] * len(lens)
+    longest, shortest = max(lens), min(lens)
+    if longest * 8 < shortest * 10:
+        shortest = longest
+    level = ceil_div(longest, min(ceil_div(longest, shortest), cap))
+    cores = int(sms * max(log2(longest / 64), 1.0))
+    grid = call.batch.size * head_blocks(attention)
+    fill = ceil_div(longest, min(ceil_div(cores, grid), cap))
+    return [min(cap, max(ceil_div(n, level), ceil_div(n, fill))) for n in lens]
+
+
+def split_cap(call: Call) -> int:
+    """The largest split count: the knob, raised for MLA as SGLang does."""
+    knob = call.number("max_kv_splits")
+    if not call.attention.is_latent:
+        return knob
+    context = max(call.batch.kv_lens)
+    return max(knob, min(_pow2(call.machine.sms), _pow2(ceil_div(context, MLA_CONTEXT_STEP))))
+
+
+def head_blocks(attention: Attention) -> int:
+    """Blocks of query heads for one request."""
+    if attention.group_size == 1:
+        return attention.num_qo_heads
+    return ceil_div(attention.num_qo_heads, min(HEAD_ROWS, attention.group_size))
+
+
+def _plan_decode(call: Call) -> Plan:
+    attention, batch, machine = call.attention, call.batch, call.machine
+    grouped = attention.group_size > 1
+    keys, rows = (32, HEAD_ROWS) if grouped else (64, 1)
+    blocks = head_blocks(attention)
+    counts = split_counts(call)
+    cap = split_cap(call)
+    jobs: list[Job] = []
+    used = parts = 0
+    for (q, kv, count), splits in zip(call.requests, counts, strict=True):
+        first, end = kv_range(attention, q, kv, (0, q))
+        seen = end - first
+        size = MIN_BLOCK_KV * ceil_div(ceil_div(seen, splits), MIN_BLOCK_KV)
+        full, rest = divmod(seen, size)
+        jobs.append((full * count * blocks, ceil_div(size, keys)))
+        if rest:
+            jobs.append((count * blocks, ceil_div(rest, keys)))
+        used += count * blocks * (full + bool(rest))
+        parts += count * (full + bool(rest))
+    if batch.uniform:
+        jobs.sort(key=lambda job: -job[1])
+    rereads = blocks * min(HEAD_ROWS, attention.group_size) / attention.num_qo_heads if grouped else 1.0
+    tile = tile_work(machine, attention, rows, keys)
+    shared = 2 * tile.bytes + RESERVED_SHARED_BYTES
+    slots = max(1, min(REGISTER_SLOTS, int(machine.shared_bytes_per_sm // shared)))
+    requested = call.work.kv_bytes * max(rereads, blocks / attention.num_kv_heads)
+    row_bytes = partial_row_bytes(attention)
+    return Plan(
+        variant="mla" if attention.is_latent else "decode_grouped" if grouped else "decode",
+        jobs=merged_runs(jobs),
+        tile=tile,
+        slots_per_sm=slots,
+        dram_bytes=dram_bytes(call.work, requested, call.work.kv_bytes, machine),
+        units=f"{count_of(blocks, 'head block')} x {count_of(batch.size, 'request')}",
+        unit_count=blocks * batch.size,
+        num_splits=max(counts),
+        merge_splits=cap,
+        merge_launched=True,
+        partial_rows=float(parts * attention.num_qo_heads),
+        partial_row_bytes=row_bytes,
+        requests=batch.size,
+        empty_ctas=max(0, cap * blocks * batch.size - used),
+        workspace_bytes=int(batch.size * attention.num_qo_heads * cap * row_bytes),
+    )
+
+
+def extend_tile(attention: Attention, capability: tuple[int, int]) -> tuple[int, int]:
+    """Query rows and keys of an extend tile."""
+    dim = attention.head_dim
+    size = 0 if dim <= 128 else 1 if dim <= 256 else 2
+    if capability[0] == 12 or capability in ((8, 6), (8, 9)):
+        return ((64, 128), (64, 64), (32, 32))[size]
+    if capability[0] == 10:
+        return ((64, 64), (64, 64), (16, 64))[size]
+    if capability[0] == 9:
+        return ((128, 64), (64, 64), (32, 64))[size]
+    if capability[0] == 8:
+        return ((128, 128), (64, 64), (32, 64))[size]
+    if capability[0] == 0:
+        return (64, 64)
+    return ((64, 64), (32, 32), (32, 32))[size]
+
+
+def _plan_extend(call: Call) -> Plan:
+    attention, batch, machine = call.attention, call.batch, call.machine
+    rows, keys = extend_tile(attention, machine.capability)
+    heads = attention.num_qo_heads
+    most = ceil_div(max(batch.q_lens), rows)
+    jobs: list[Job] = []
+    for i in range(most):
+        for q, kv, count in call.requests:
+            if i * rows >= q:
+                continue
+            span = (i * rows, min(q, (i + 1) * rows))
+            first, end = kv_range(attention, q, kv, span)
+            prefix = max(0, kv - q - first)
+            jobs.append((count * heads, ceil_div(prefix, keys) + ceil_div(max(end - max(first, kv - q), 1), keys)))
+    runs = merged_runs(jobs)
+    tile = tile_work(machine, attention, rows, keys)
+    total = sum(count * n for count, n in runs)
+    used = sum(count for count, _ in runs)
+    longest = max(batch.kv_lens) * attention.kv_bytes_per_token
+    return Plan(
+        variant="extend",
+        jobs=runs,
+        tile=tile,
+        slots_per_sm=1,
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, longest, machine),
+        units=f"{count_of(heads, 'head')} x {count_of(used // heads, 'query tile')}",
+        unit_count=used,
+        requests=batch.size,
+        empty_ctas=most * heads * batch.size - used,
+        splittable=False,
+    )
+
+
+def _pow2(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()

@@ -1,0 +1,87 @@
+"""Fitted parameters as data: which set applies to a backend on a device, and what it rests on."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from costmodel.machine import Machine
+from costmodel.parameters import Parameters
+from costmodel.prediction import Evidence
+from costmodel.priors import cpu_parameters, prior
+
+HALF_WIDTH: dict[Evidence, float] = {"calibrated": 0.15, "others": 0.35, "structure": 0.8, "measured": 0.05}
+"""Relative half-width of the interval where no calibration gives one; those of `structure` are a statement of doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Parameters of one kernel on one device with their interval."""
+
+    parameters: Parameters
+    evidence: Evidence
+    low: float
+    """Lower end of the 90 % interval over the estimate."""
+    high: float
+    """Upper end of the 90 % interval over the estimate."""
+
+
+def resolve(backend: str, variant: str, machine: Machine) -> Resolved:
+    """Give the parameters of a kernel variant: fitted to this device, else carried over, else by structure."""
+    key = (backend, variant)
+    found = machine.resolved.get(key)
+    if found is None:
+        found = machine.resolved[key] = _resolve(backend, variant, machine)
+    return found
+
+
+def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
+    if machine.kind == "cpu":
+        evidence: Evidence = "calibrated" if machine.measured else "structure"
+        return _plain(cpu_parameters(machine), evidence)
+    own = _load(machine.profile_id, backend)
+    if own and variant in own["variants"]:
+        return _fitted(own["variants"][variant], "calibrated", Parameters())
+    for device in _devices():
+        data = _load(device, backend)
+        if data and variant in data["variants"]:
+            return _carried(data, variant, machine)
+    return _plain(prior(backend, variant, machine), "structure")
+
+
+def _plain(parameters: Parameters, evidence: Evidence) -> Resolved:
+    half = HALF_WIDTH[evidence]
+    return Resolved(parameters, evidence, 1 / (1 + half), 1 + half)
+
+
+def _fitted(data: dict[str, Any], evidence: Evidence, base: Parameters) -> Resolved:
+    parameters = base.with_values(data["parameters"])
+    low, high = data["interval"]
+    return Resolved(parameters, evidence, low, high)
+
+
+def _carried(data: dict[str, Any], variant: str, machine: Machine) -> Resolved:
+    """Carry parameters to another device: times per tile go with the clock, bytes in flight stay what they are."""
+    fitted = Parameters().with_values(data["variants"][variant]["parameters"])
+    clock = data["clock_hz"] / machine.clock_hz
+    moved = replace(
+        fitted,
+        tile_seconds=fitted.tile_seconds * clock,
+        request_seconds=fitted.request_seconds * clock,
+        empty_cta_seconds=fitted.empty_cta_seconds * clock,
+        merge_split_seconds=fitted.merge_split_seconds * clock,
+    )
+    return _plain(moved, "others")
+
+
+@lru_cache(maxsize=1)
+def _devices() -> tuple[str, ...]:
+    folder = files("costmodel") / "calibrations"
+    return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir())) if folder.is_dir() else ()
+
+
+@lru_cache(maxsize=256)
+def _load(device: str, backend: str) -> dict[str, Any] | None:
+    file = files("costmodel") / "calibrations" / device / f"{backend}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None

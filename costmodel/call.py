@@ -1,0 +1,44 @@
+"""One question to an emulator: the call, the machine it runs on, and its knobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from costmodel.attention import Attention
+from costmodel.batch import Batch
+from costmodel.machine import Machine
+from costmodel.prediction import KnobValue
+from costmodel.work import Work, count_work, requests
+
+
+@dataclass(frozen=True)
+class Call:
+    """One layer's attention call on one rank."""
+
+    attention: Attention
+    batch: Batch
+    machine: Machine
+    knobs: Mapping[str, KnobValue]
+    """Every knob of the backend, defaults filled in."""
+
+    @cached_property
+    def work(self) -> Work:
+        """The work that any kernel has to do."""
+        return count_work(self.attention, self.batch)
+
+    @cached_property
+    def requests(self) -> list[tuple[int, int, int]]:
+        """Equal requests together: `(q_len, kv_len, count)`, longest KV first."""
+        return requests(self.batch)
+
+    @property
+    def single_query(self) -> bool:
+        """Whether every request has one query token."""
+        return self.batch.total_q == self.batch.size
+
+    def number(self, knob: str) -> int:
+        """Give a whole-number knob."""
+        value = self.knobs[knob]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"knob {knob}={value!r} must be a whole number")
+        return value

@@ -1,0 +1,111 @@
+"""A profile reduced to the plain numbers that the equations use, computed once per profile."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hwprofiles import Profile
+
+DEFAULT_L2_BYTES = 32 * 2**20
+DEFAULT_EXP_PER_CLK = 16.0
+DEFAULT_VECTOR_FLOPS_PER_CLK = 256.0
+DEFAULT_SHARED_BYTES = 100 * 1024
+DEFAULT_CALL_SECONDS = 8e-6
+"""One library call on a CPU that was not calibrated."""
+_CACHE_SIZE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Rates and sizes of one device; rates are at boost clock, so that they are limits."""
+
+    profile_id: str
+    kind: str
+    family: str
+    """Architecture family in lower case, such as `hopper`."""
+    capability: tuple[int, int]
+    """CUDA compute capability, (0, 0) elsewhere."""
+    sms: int
+    clock_hz: float
+    memory_bytes: float
+    memory_bytes_per_s: float
+    l2_bytes: float
+    shared_bytes_per_sm: int
+    sm_exp_per_s: float
+    sm_vector_flops_per_s: float
+    matrix_flops_per_s: dict[str, float]
+    """Whole device, by dtype; empty where the profile has none."""
+    read_bytes_per_s: float
+    """Bandwidth that long reads reach: measured, else the datasheet's."""
+    call_seconds: float = DEFAULT_CALL_SECONDS
+    """CPU: overhead of one library call."""
+    measured: bool = False
+    """Whether the profile was measured on the device at hand."""
+    resolved: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Parameters by backend and variant, filled as they are asked for."""
+
+    def matrix_rate(self, dtype: str) -> float:
+        """Matrix FLOP/s of the whole device at `dtype`; a dtype without its own rate runs at the bf16 or fp16 one."""
+        key = "fp8" if dtype.startswith("fp8") else "fp4" if dtype == "nvfp4" else dtype
+        rates = self.matrix_flops_per_s
+        return rates.get(key) or rates.get("bf16") or rates.get("fp16") or self.sms * self.sm_vector_flops_per_s
+
+    def sm_matrix_rate(self, dtype: str) -> float:
+        """Matrix FLOP/s of one SM at `dtype`."""
+        return self.matrix_rate(dtype) / self.sms
+
+
+_machines: dict[int, tuple[Profile, Machine]] = {}
+
+
+def machine_of(profile: Profile) -> Machine:
+    """Give the machine of a profile, from a small cache.
+
+    Raises:
+        MissingValue: The profile lacks bandwidth, memory size or the number of SMs.
+    """
+    found = _machines.get(id(profile))
+    if found is not None and found[0] is profile:
+        return found[1]
+    if len(_machines) >= _CACHE_SIZE:
+        _machines.clear()
+    machine = _read(profile)
+    _machines[id(profile)] = (profile, machine)
+    return machine
+
+
+def _read(profile: Profile) -> Machine:
+    sms: int = profile.require("num_sms")
+    clock = profile.boost_clock_hz or profile.base_clock_hz or profile.matrix_clock_hz or 1.5e9
+    rates = dict(profile.matrix_flops_per_s)
+    for key, per_clk in profile.matrix_flops_per_clk_per_sm.items():
+        rates[key] = max(rates.get(key, 0.0), per_clk * sms * clock)
+    measured = profile.measured
+    read = measured.read_bytes_per_s if measured else None
+    if profile.kind == "cpu" and profile.memory_bytes_per_s is None and read:
+        bandwidth = read
+    else:
+        bandwidth = float(profile.require("memory_bytes_per_s"))
+    read = read or bandwidth
+    if measured and profile.kind == "cpu":
+        rates = {**rates, **measured.matrix_flops_per_s}
+        bandwidth = max(bandwidth, read)
+    vector = profile.vector_flops_per_s.get("fp32", DEFAULT_VECTOR_FLOPS_PER_CLK * sms * clock)
+    major, _, minor = (profile.compute_capability or "0.0").partition(".")
+    return Machine(
+        profile_id=profile.id,
+        kind=profile.kind,
+        family=profile.architecture.lower(),
+        capability=(int(major), int(minor or 0)),
+        sms=sms,
+        clock_hz=clock,
+        memory_bytes=float(profile.require("memory_bytes")),
+        memory_bytes_per_s=bandwidth,
+        l2_bytes=float(profile.l2_bytes or DEFAULT_L2_BYTES),
+        shared_bytes_per_sm=profile.shared_memory_bytes_per_sm or DEFAULT_SHARED_BYTES,
+        sm_exp_per_s=(profile.exp_per_clk_per_sm or DEFAULT_EXP_PER_CLK) * clock,
+        sm_vector_flops_per_s=vector / sms,
+        matrix_flops_per_s=rates,
+        read_bytes_per_s=read,
+        call_seconds=(measured.launch_seconds if measured else None) or DEFAULT_CALL_SECONDS,
+        measured=measured is not None,
+    )

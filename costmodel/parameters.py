@@ -1,0 +1,58 @@
+"""The few numbers per device and kernel that the datasheet does not give; each has a physical meaning."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Constants of one kernel on one device; the defaults are round values from public measurements on Hopper."""
+
+    floor_seconds: float = 6.0e-6
+    """A call with next to no work, replayed in a graph."""
+    tile_seconds: float = 0.25e-6
+    """Latency of one KV tile that loading cannot hide."""
+    cta_bytes_per_s: float = 60e9
+    """Rate at which one CTA alone streams KV (bytes in flight over loaded latency)."""
+    sm_bytes_per_s: float = 70e9
+    """Rate at which all CTAs of one SM together stream KV."""
+    dram_fraction: float = 0.9
+    """Share of the datasheet bandwidth that long reads reach."""
+    matrix_fraction: float = 0.75
+    """Share of the matrix peak that the main loop reaches."""
+    exp_fraction: float = 0.8
+    """Share of the exponential rate that the main loop reaches."""
+    overlap: float = 4.0
+    """How products and exponentials join: 1 one after the other, large fully hidden."""
+    join: float = 4.0
+    """How the rate limits of a tile join: 1 sum, large the slowest alone."""
+    job_tiles: float = 1.0
+    """Prologue and epilogue of a job, in tiles."""
+    merge_seconds: float = 2.0e-6
+    """Launch of the merge kernel."""
+    merge_split_seconds: float = 0.05e-6
+    """One more split that a row of the merge walks through."""
+    merge_bytes_per_s: float = 2.5e12
+    """Rate at which partial results are written and read."""
+    request_seconds: float = 0.0
+    """Walk over one request in the scheduler of a persistent kernel."""
+    empty_cta_seconds: float = 0.3e-6
+    """A CTA that finds no work, on one slot."""
+    launch_seconds: float = 1.5e-6
+    """A further kernel in the same graph."""
+    extra_fraction: float = 1.0
+    """Scales the preparation that the emulator counts in seconds."""
+
+    def __post_init__(self) -> None:
+        """Check that every parameter is finite and not negative."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise ValueError(f"{name}={value} must be finite and not negative")
+        for name in ("cta_bytes_per_s", "sm_bytes_per_s", "dram_fraction", "matrix_fraction", "exp_fraction", "join"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name} must be above 0")
+
+    def with_values(self, values: dict[str, Any]) -> "Parameters":
+        """Give a copy with some parameters replaced."""
+        return replace(self, **values)

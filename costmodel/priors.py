@@ -1,0 +1,55 @@
+"""Parameters before any measurement of a kernel: public figures on Hopper, carried to a device by its profile."""
+
+from dataclasses import replace
+
+from costmodel.machine import Machine
+from costmodel.parameters import Parameters
+
+HOPPER_CLOCK_HZ = 1.98e9
+BANDWIDTH_RESERVE = 1.6
+"""An SM's load path over its share of DRAM bandwidth, at least."""
+
+_BY_VARIANT: dict[tuple[str, str], dict[str, float]] = {
+    ("fa3", "decode"): {"overlap": 6.0, "job_tiles": 1.5},
+    ("fa3", "extend"): {"overlap": 6.0, "job_tiles": 1.0, "tile_seconds": 0.1e-6, "cta_bytes_per_s": 200e9},
+    ("fa3", "mla"): {"overlap": 6.0, "job_tiles": 2.0},
+    ("flashinfer", "decode_tensor_cores"): {"overlap": 1.0, "cta_bytes_per_s": 40e9},
+    ("flashinfer", "decode_cuda_cores"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
+    ("flashinfer", "extend_fa2"): {"overlap": 1.0, "matrix_fraction": 0.6, "cta_bytes_per_s": 150e9},
+    ("flashinfer", "extend_fa3"): {"overlap": 6.0, "tile_seconds": 0.1e-6, "cta_bytes_per_s": 200e9},
+    ("triton", "decode_grouped"): {"overlap": 1.0, "cta_bytes_per_s": 25e9, "job_tiles": 3.0},
+    ("triton", "decode"): {"overlap": 1.0, "cta_bytes_per_s": 25e9, "job_tiles": 3.0},
+    ("triton", "extend"): {"overlap": 1.0, "matrix_fraction": 0.55, "cta_bytes_per_s": 100e9},
+    ("triton", "mla"): {"overlap": 1.0, "cta_bytes_per_s": 25e9, "job_tiles": 3.0, "matrix_fraction": 0.4},
+    ("flashmla", "mla"): {"overlap": 6.0, "job_tiles": 3.0, "matrix_fraction": 0.65},
+}
+
+
+def prior(backend: str, variant: str, machine: Machine) -> Parameters:
+    """Give parameters for a kernel that was never measured on this device or another."""
+    base = Parameters(**_BY_VARIANT.get((backend, variant), {}))
+    clock = HOPPER_CLOCK_HZ / machine.clock_hz
+    share = BANDWIDTH_RESERVE * machine.memory_bytes_per_s / machine.sms
+    return replace(
+        base,
+        tile_seconds=base.tile_seconds * clock,
+        sm_bytes_per_s=max(base.sm_bytes_per_s, share),
+        cta_bytes_per_s=max(base.cta_bytes_per_s, share) if variant == "extend" else base.cta_bytes_per_s,
+    )
+
+
+def cpu_parameters(machine: Machine) -> Parameters:
+    """Give parameters of a CPU from what its profile says or measured."""
+    share = machine.read_bytes_per_s / machine.sms
+    return Parameters(
+        floor_seconds=0.0,
+        tile_seconds=0.0,
+        cta_bytes_per_s=share * 4,
+        sm_bytes_per_s=share * 4,
+        dram_fraction=min(1.0, machine.read_bytes_per_s / machine.memory_bytes_per_s),
+        matrix_fraction=1.0 if machine.measured else 0.5,
+        exp_fraction=1.0,
+        overlap=1.0,
+        join=4.0,
+        job_tiles=0.0,
+    )

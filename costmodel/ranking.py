@@ -1,0 +1,73 @@
+"""`rank`: every backend with the knobs worth trying, fastest first, then those that cannot run and why."""
+
+from collections.abc import Iterator
+
+from costmodel.attention import Attention
+from costmodel.batch import Batch
+from costmodel.call import Call
+from costmodel.emulators import EMULATORS, Emulator
+from costmodel.errors import Incompatible
+from costmodel.knobs import resolve_knobs
+from costmodel.library import library_reasons
+from costmodel.machine import machine_of
+from costmodel.predict import check_memory, estimate
+from costmodel.prediction import Knobs, Ranked
+from costmodel.splits import MODE_KNOB, SPLIT_KNOB, choose_splits
+from hwprofiles import Profile
+
+
+def rank(attention: Attention, batch: Batch, *, profile: Profile) -> list[Ranked]:
+    """Estimate all backends and the knobs worth trying.
+
+    Args:
+        attention: Heads, dims, masks and dtypes of the layer on this rank.
+        batch: Requests and their lengths.
+        profile: The device.
+
+    Returns:
+        Estimates, fastest first; then the backends that cannot run, with reasons.
+
+    Raises:
+        ValueError: The batch does not fit the device's memory.
+        MissingValue: The profile lacks a value that the estimates need.
+    """
+    machine = machine_of(profile)
+    check_memory(Call(attention, batch, machine, {}))
+    rows: list[Ranked] = []
+    rejected: list[Ranked] = []
+    for name, emulator in EMULATORS.items():
+        reasons = library_reasons(name, attention, batch, profile)
+        if reasons:
+            rejected.append(Ranked(name, {}, None, reasons))
+            continue
+        call = Call(attention, batch, machine, resolve_knobs(name, None))
+        for knobs in candidates(emulator, call):
+            own = Call(attention, batch, machine, resolve_knobs(name, knobs))
+            try:
+                rows.append(Ranked(name, knobs, estimate(name, emulator, own)))
+            except Incompatible as error:
+                rejected.append(Ranked(name, knobs, None, error.reasons))
+    rows.sort(key=lambda row: row.prediction.seconds if row.prediction else float("inf"))
+    return rows + rejected
+
+
+def candidates(emulator: Emulator, call: Call) -> Iterator[Knobs]:
+    """Name the knob settings worth estimating for a call: the default first, then the best split count."""
+    yield {}
+    decode = call.batch.phase == "decode"
+    latent = call.attention.is_latent
+    if emulator.name == "flashinfer" and call.machine.kind == "gpu":
+        if latent or not decode:
+            if call.machine.capability == (9, 0):
+                yield {"kernel": "fa2"}
+                yield {"kernel": "fa3"}
+        else:
+            yield {"use_tensor_cores": True}
+            yield {"use_tensor_cores": False}
+    if emulator.name == "triton" and not decode:
+        return
+    choice = choose_splits(emulator, call)
+    if choice is not None:
+        knob = SPLIT_KNOB[emulator.name]
+        mode = MODE_KNOB.get(emulator.name)
+        yield {knob: choice.best, **({mode[0]: mode[1]} if mode else {})}

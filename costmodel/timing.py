@@ -1,0 +1,121 @@
+"""From a plan to seconds: how fast the tiles go while so many CTAs run, plus floor, merge and overheads."""
+
+from dataclasses import dataclass
+
+from costmodel.machine import Machine
+from costmodel.parameters import Parameters
+from costmodel.plan import Plan
+from costmodel.schedule import slot_loads
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one call by what they are spent on; the tiles' time is shared by the weight of each limit."""
+
+    floor: float
+    latency: float
+    """Tiles limited by what one CTA can keep in flight: too few CTAs, or too long jobs at the end."""
+    memory: float
+    """Tiles limited by DRAM or by an SM's load path."""
+    compute: float
+    """Tiles limited by the matrix units."""
+    softmax: float
+    """Tiles limited by the exponential units."""
+    merge: float
+    overhead: float
+    """Per-request walk, empty CTAs, further launches and preparation inside the call."""
+
+    @property
+    def seconds(self) -> float:
+        """The whole call."""
+        return self.floor + self.latency + self.memory + self.compute + self.softmax + self.merge + self.overhead
+
+    def parts(self) -> dict[str, float]:
+        """Part to seconds; adds up to `seconds`."""
+        return {
+            "floor": self.floor,
+            "latency": self.latency,
+            "memory": self.memory,
+            "compute": self.compute,
+            "softmax": self.softmax,
+            "merge": self.merge,
+            "overhead": self.overhead,
+        }
+
+    def then(self, other: "Timing", times: int, launch_seconds: float) -> "Timing":
+        """Give the time with `other` launched `times` times after it."""
+        return Timing(
+            floor=self.floor,
+            latency=self.latency + times * other.latency,
+            memory=self.memory + times * other.memory,
+            compute=self.compute + times * other.compute,
+            softmax=self.softmax + times * other.softmax,
+            merge=self.merge + times * other.merge,
+            overhead=self.overhead + times * (other.overhead + launch_seconds),
+        )
+
+    def repeated(self, times: int, launch_seconds: float) -> "Timing":
+        """Give the time of this launch made `times` times; the floor is paid once."""
+        return self.then(self, times - 1, launch_seconds)
+
+
+def time_plan(plan: Plan, machine: Machine, p: Parameters) -> Timing:
+    """Time one plan.
+
+    All running CTAs advance together, so the schedule does not depend on the rate: with `a` CTAs still running a
+    tile takes [own^j + (ceil(a/SMs) loads, products)^j + (a x DRAM bytes / bandwidth)^j]^(1/j).
+    """
+    sms = machine.sms
+    if plan.assigned:
+        loads = plan.assigned_loads(p.job_tiles)
+    else:
+        loads = slot_loads(plan.jobs, sms * plan.slots_per_sm, p.job_tiles)
+    tile = plan.tile
+    own = p.tile_seconds + tile.bytes / p.cta_bytes_per_s
+    stream = tile.bytes / p.sm_bytes_per_s
+    matrix = tile.matrix_seconds / p.matrix_fraction
+    exps = tile.exp_seconds / p.exp_fraction
+    o = p.overlap
+    products = (matrix**o + exps**o) ** (1 / o)
+    exp_share = exps**o / (matrix**o + exps**o) if products else 0.0
+    work = sum(load * width for load, width in loads)
+    dram = plan.dram_bytes / (work * machine.memory_bytes_per_s * p.dram_fraction) if work else 0.0
+    running = sum(width for _, width in loads)
+    j = p.join
+    own_j = own**j
+    done = latency = memory = compute = 0.0
+    for load, width in loads:
+        per_sm = -(-running // sms)
+        stream_j = (per_sm * stream) ** j
+        products_j = (per_sm * products) ** j
+        dram_j = (running * dram) ** j
+        total_j = own_j + stream_j + products_j + dram_j
+        scale = (load - done) * total_j ** (1 / j - 1)
+        latency += scale * own_j
+        memory += scale * (stream_j + dram_j)
+        compute += scale * products_j
+        done = load
+        running -= width
+    return Timing(
+        floor=p.floor_seconds,
+        latency=latency,
+        memory=memory,
+        compute=compute * (1 - exp_share),
+        softmax=compute * exp_share,
+        merge=_merge(plan, p),
+        overhead=_overhead(plan, machine, p),
+    )
+
+
+def _merge(plan: Plan, p: Parameters) -> float:
+    if not plan.merge_launched:
+        return 0.0
+    traffic = 2 * plan.partial_rows * plan.partial_row_bytes / p.merge_bytes_per_s
+    return p.merge_seconds + (plan.merge_splits - 1) * p.merge_split_seconds + traffic
+
+
+def _overhead(plan: Plan, machine: Machine, p: Parameters) -> float:
+    seconds = plan.requests * p.request_seconds
+    if plan.empty_ctas:
+        seconds += plan.empty_ctas / (machine.sms * plan.slots_per_sm) * p.empty_cta_seconds
+    return seconds + plan.extra_seconds * p.extra_fraction

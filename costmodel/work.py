@@ -1,0 +1,133 @@
+"""What attention has to do whatever the kernel: exact FLOPs, exponentials and bytes of one call."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from costmodel.attention import DTYPE_BYTES, Attention
+from costmodel.batch import Batch
+
+INDEX_KEY_BYTES = 1.0
+"""Bytes of one element of a sparse model's index keys (fp8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work of one layer's call on one rank; masked-out pairs are not counted."""
+
+    pairs: int
+    """Query-key pairs that the mask lets through, over the batch, for one head."""
+    kv_tokens: int
+    """Distinct KV tokens that some query of their request sees."""
+    flops: float
+    """Multiply and add of both matrix products (and of a sparse model's indexer)."""
+    exps: float
+    """Exponentials (tanh of a soft cap counts as one more)."""
+    q_bytes: float
+    kv_bytes: float
+    o_bytes: float
+    indexer_bytes: float = 0.0
+    """Index keys that a sparse model's indexer reads."""
+
+    @property
+    def bytes(self) -> float:
+        """Least DRAM traffic: every input read once, the output written once."""
+        return self.q_bytes + self.kv_bytes + self.o_bytes + self.indexer_bytes
+
+
+def requests(batch: Batch) -> list[tuple[int, int, int]]:
+    """Group equal requests: `(q_len, kv_len, count)`, longest KV first."""
+    if batch.uniform:
+        return [(batch.q_lens[0], batch.kv_lens[0], len(batch.kv_lens))]
+    counts = Counter(zip(batch.q_lens, batch.kv_lens, strict=True))
+    return [(q, kv, n) for (q, kv), n in sorted(counts.items(), key=lambda item: (-item[0][1], -item[0][0]))]
+
+
+def count_work(attention: Attention, batch: Batch) -> Work:
+    """Count the work of one call.
+
+    Args:
+        attention: Heads, dims, masks and dtypes on one rank.
+        batch: Lengths of the requests. A draft tree (`topk` > 1) is counted like a chain: the tree itself is not known.
+    """
+    pairs = tokens = full_pairs = full_tokens = 0
+    for q, kv, count in requests(batch):
+        pairs += count * visible_pairs(attention, q, kv)
+        tokens += count * visible_tokens(attention, q, kv)
+        if attention.indexer_heads:
+            full_pairs += count * _pairs_up_to(kv, q, None, None, attention.causal)
+            full_tokens += count * kv
+    heads, width = attention.num_qo_heads, attention.head_dim + attention.value_dim
+    total_q = batch.total_q
+    item = DTYPE_BYTES[attention.dtype]
+    flops = 2.0 * heads * width * pairs
+    exps = float(heads * pairs * (2 if attention.logit_soft_cap else 1))
+    if attention.sinks:
+        exps += heads * total_q
+    indexer_bytes = 0.0
+    if attention.indexer_heads and attention.indexer_head_dim:
+        flops += 2.0 * attention.indexer_heads * attention.indexer_head_dim * full_pairs
+        indexer_bytes = full_tokens * attention.indexer_head_dim * INDEX_KEY_BYTES
+    return Work(
+        pairs=pairs,
+        kv_tokens=tokens,
+        flops=flops,
+        exps=exps,
+        q_bytes=total_q * heads * attention.head_dim * item,
+        kv_bytes=tokens * attention.kv_bytes_per_token,
+        o_bytes=total_q * heads * attention.value_dim * item,
+        indexer_bytes=indexer_bytes,
+    )
+
+
+def visible_pairs(attention: Attention, q: int, kv: int) -> int:
+    """Count the query-key pairs of one request that the mask lets through.
+
+    Args:
+        attention: Gives causality, window, chunk and sparse selection.
+        q: New query tokens, the last `q` of the `kv` positions.
+        kv: KV tokens, the new ones included.
+    """
+    if not attention.causal and attention.top_k is None:
+        return q * (kv if attention.sliding_window is None else min(kv, attention.sliding_window))
+    limit = attention.sliding_window
+    if attention.top_k is not None:
+        selected = attention.top_k * attention.block
+        limit = selected if limit is None else min(limit, selected)
+    return _pairs_up_to(kv, q, limit, attention.chunk_size, attention.causal)
+
+
+def visible_tokens(attention: Attention, q: int, kv: int) -> int:
+    """Count the KV tokens of one request that at least one of its queries sees."""
+    if attention.top_k is not None:
+        return min(kv, attention.top_k * attention.block * q)
+    return kv - first_visible(attention, q, kv)
+
+
+def first_visible(attention: Attention, q: int, kv: int) -> int:
+    """Give the position of the first KV token that the first query sees (0 without window and chunk)."""
+    first = 0
+    if attention.sliding_window is not None:
+        first = max(0, kv - q + 1 - attention.sliding_window)
+    if attention.chunk_size is not None:
+        first = max(first, (kv - q) // attention.chunk_size * attention.chunk_size)
+    return first
+
+
+def _pairs_up_to(kv: int, q: int, limit: int | None, chunk: int | None, causal: bool) -> int:
+    if not causal:
+        return q * min(kv, limit or kv)
+    return _prefix(kv, limit, chunk) - _prefix(kv - q, limit, chunk)
+
+
+def _prefix(n: int, limit: int | None, chunk: int | None) -> int:
+    """Sum, over the first `n` positions, of the keys each sees."""
+    if chunk is None:
+        return _triangle(n, limit)
+    whole, rest = divmod(n, chunk)
+    return whole * _triangle(chunk, limit) + _triangle(rest, limit)
+
+
+def _triangle(n: int, limit: int | None) -> int:
+    if limit is None or n <= limit:
+        return n * (n + 1) // 2
+    return limit * (limit + 1) // 2 + (n - limit) * limit
