@@ -3,9 +3,10 @@
 from costmodel.attention import Attention
 from costmodel.batch import Batch, Phase
 from costmodel.batch_spec import parse_batch_spec
+from costmodel.emulators import implementation_of
 from costmodel.errors import ConfigError, Incompatible, UnknownBackend
 from costmodel.layer_group import LayerGroup, Model
-from costmodel.models import load_model, per_rank
+from costmodel.models import group_per_rank, load_model, per_rank
 from costmodel.predict import predict
 from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
 from costmodel.ranking import rank
@@ -27,6 +28,8 @@ __all__ = [
     "Ranked",
     "Record",
     "UnknownBackend",
+    "group_per_rank",
+    "implementation_of",
     "load_model",
     "parse_batch_spec",
     "per_rank",

@@ -48,6 +48,16 @@ ALIASES: dict[str, str] = {"nsa": "dsa", "compressed": "dsv4"}
 """SGLang's further names for the same backend."""
 
 
+def implementation_of(backend: str) -> tuple[str, str]:
+    """Give the library and the version whose policies are emulated.
+
+    Raises:
+        UnknownBackend: No backend of that name.
+    """
+    emulator = emulator_of(backend)
+    return emulator.implementation, emulator.implementation_version
+
+
 def emulator_of(backend: str) -> Emulator:
     """Give a backend's emulator; an alias gives its backend's.
 

@@ -46,6 +46,7 @@ KNOBS: dict[str, tuple[KnobSpec, ...]] = {
         _SPLITS,
         KnobSpec("pack_gqa", "auto", ("auto", True, False)),
         KnobSpec("scheduler_metadata", "precomputed", ("precomputed", "per_call")),
+        KnobSpec("build", None, (None, "flash_attn_interface", "fa3_fwd_interface")),
     ),
     "fa4": (_SPLITS,),
     "flashinfer": (
@@ -57,12 +58,14 @@ KNOBS: dict[str, tuple[KnobSpec, ...]] = {
         KnobSpec("split_mode", "auto", ("auto", "fixed"), via="sglang_env"),
     ),
     "torch_native": (
-        KnobSpec("form", "per_request", ("per_request", "padded", "nested")),
+        KnobSpec("form", "per_request", ("per_request", "trimmed", "cascade", "padded")),
+        KnobSpec("pack_gqa", False, (False, True)),
         KnobSpec("num_splits", 1, low=1, high=128),
         KnobSpec("threads", 0, low=0, high=1024),
         KnobSpec("sdpa", "auto", ("auto", "flash", "efficient", "cudnn", "math")),
     ),
     "flex_attention": (
+        KnobSpec("form", "per_request", ("per_request", "packed", "padded")),
         KnobSpec("block_m", 0, low=0, high=1024),
         KnobSpec("block_n", 0, low=0, high=1024),
         KnobSpec("threads", 0, low=0, high=1024),

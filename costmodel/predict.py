@@ -101,15 +101,24 @@ def limit_seconds(call: Call) -> float:
     return max(work.bytes / machine.memory_bytes_per_s, work.flops / machine.matrix_rate(call.attention.dtype))
 
 
+def kv_cache_bytes(attention: Attention, batch: Batch) -> float:
+    """Bytes of cache that the batch's layers take on one rank, whole pages counted."""
+    page = batch.page_size
+    if batch.uniform:
+        tokens = -(-batch.kv_lens[0] // page) * page * batch.size
+    else:
+        tokens = sum(-(-kv // page) * page for kv in batch.kv_lens)
+    return tokens * attention.kv_bytes_per_token * batch.layers
+
+
 def check_memory(call: Call) -> None:
     """Check that the KV cache of the batch fits the device.
 
     Raises:
         ValueError: It does not; the message says by how much.
     """
-    batch, page = call.batch, call.batch.page_size
-    tokens = sum(-(-kv // page) * page * count for _, kv, count in call.requests)
-    needed = tokens * call.attention.kv_bytes_per_token * batch.layers + call.work.q_bytes + call.work.o_bytes
+    batch = call.batch
+    needed = kv_cache_bytes(call.attention, batch) + call.work.q_bytes + call.work.o_bytes
     if needed > call.machine.memory_bytes:
         over = needed - call.machine.memory_bytes
         raise ValueError(
