@@ -1,1 +1,1 @@
-"""The tuner: few runs, checked against the cost model, ending in a saved configuration."""
+"""The tuner: a search guided by the cost model and verified by real runs, saved for serving code to load."""

@@ -1,0 +1,157 @@
+"""From what was predicted and measured to a row of the configuration."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from costmodel import Prediction
+from executors.outcome import Candidate
+from tuner.noise import timing
+from tuner.reachable import sglang_reaches
+from tuner.row import Choice, Counts, Row, Status
+from tuner.session import Known
+from tuner.space import Space
+from tuner.spec import spec_of
+from tuner.verdict import Times, Verdict, decide
+from tuner.workload import Workload
+
+Implementation = Callable[[str], tuple[str, str] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that is known about one workload when its search ends."""
+
+    space: Space
+    predictions: Mapping[str, Prediction | None]
+    known: Mapping[str, Known]
+    times: Times
+    """Repeats that decide, by candidate."""
+    skipped: int
+    complete: bool
+    """Whether the search ended by itself, not by the budget."""
+    implementation: Implementation
+    notes: tuple[str, ...] = ()
+    rejections: Mapping[str, str] | None = None
+
+
+def assemble(workload: Workload, found: Findings) -> Row:
+    """Build the row."""
+    space, point = found.space, workload.point
+    reachable = [c for c in space.candidates if _reaches(workload, c)]
+    default = space.default
+    verdict = decide(space.candidates, default, found.times)
+    sglang = decide(reachable, default if default in reachable else None, found.times)
+    best = verdict.best if verdict else _by_prediction(space, found.predictions)
+    ours = sglang.best if sglang else (_fastest_predicted(reachable, found.predictions) if reachable else None)
+    pick = _Picker(workload, found)
+    notes = [*found.notes]
+    if verdict and verdict.unsteady:
+        notes.append(f"unstable: {verdict.unsteady}")
+    failures = {k.candidate.key: f"{k.outcome}: {k.reason}" for k in found.known.values() if k.outcome != "measured"}
+    return Row(
+        phase=point.phase,
+        batch_size=point.batch_size,
+        q_len=point.q_len,
+        kv_len=point.kv_len,
+        max_kv_len=point.max_kv_len,
+        topk=point.topk,
+        spec=spec_of(workload.batch),
+        layers=workload.layers,
+        best=pick(best),
+        best_sglang=pick(ours) if ours else None,
+        runner_up=pick(verdict.runner_up) if verdict and verdict.runner_up else None,
+        sglang_default=pick(default) if default in reachable else None,
+        gain=_gain(verdict, best, default, found.times),
+        noise=_noise(verdict, best, found.times),
+        status=_status(verdict, found),
+        counts=_counts(found),
+        measured={key: 1e6 * timing(seconds).seconds for key, seconds in found.times.items()},
+        notes=tuple(notes),
+        failures={**failures, **(found.rejections or {})},
+    )
+
+
+class _Picker:
+    """Turns a candidate into a choice with its times."""
+
+    def __init__(self, workload: Workload, found: Findings) -> None:
+        self._workload = workload
+        self._found = found
+
+    def __call__(self, candidate: Candidate) -> Choice:
+        found, key = self._found, candidate.key
+        prediction = found.predictions.get(key)
+        times = found.times.get(key)
+        spread = timing(times) if times else None
+        known = found.known.get(key)
+        name, version = found.implementation(candidate.backend) or ("unknown", "unknown")
+        return Choice(
+            backend=candidate.backend,
+            implementation=name,
+            implementation_version=version,
+            knobs=dict(candidate.knobs),
+            sglang=_reaches(self._workload, candidate),
+            predicted_us=_us(prediction.seconds) if prediction else None,
+            low_us=_us(prediction.low) if prediction else None,
+            high_us=_us(prediction.high) if prediction else None,
+            measured_us=_us(spread.seconds) if spread else None,
+            p10_us=_us(spread.p10) if spread else None,
+            p90_us=_us(spread.p90) if spread else None,
+            repeats=spread.repeats if spread else 0,
+            plan_us=_us(known.plan_seconds) if known else None,
+            eager_us=_us(known.eager_seconds) if known else None,
+        )
+
+
+def _reaches(workload: Workload, candidate: Candidate) -> bool:
+    return sglang_reaches(candidate, workload.batch, latent=workload.attention.is_latent)
+
+
+def _by_prediction(space: Space, predictions: Mapping[str, Prediction | None]) -> Candidate:
+    """The default, unless the whole interval of another candidate lies below the default's."""
+    fastest = _fastest_predicted(space.candidates, predictions)
+    a, b = predictions.get(fastest.key), predictions.get(space.default.key)
+    return fastest if a and b and a.high < b.low else space.default
+
+
+def _fastest_predicted(
+    candidates: "tuple[Candidate, ...] | list[Candidate]", predictions: Mapping[str, Prediction | None]
+) -> Candidate:
+    known = [(p.seconds, i) for i, c in enumerate(candidates) if (p := predictions.get(c.key)) is not None]
+    return candidates[min(known)[1]] if known else candidates[0]
+
+
+def _gain(verdict: Verdict | None, best: Candidate, default: Candidate, times: Times) -> float | None:
+    if verdict is None or not times.get(default.key):
+        return None
+    if verdict.gain is None:
+        return 1.0 if best.key == default.key else None
+    return 1 / verdict.gain.seconds
+
+
+def _noise(verdict: Verdict | None, best: Candidate, times: Times) -> float | None:
+    if verdict is None:
+        return None
+    spread = verdict.gain or timing(times[best.key])
+    return None if spread.repeats < 2 else spread.noise
+
+
+def _status(verdict: Verdict | None, found: Findings) -> Status:
+    if verdict is None:
+        return "untuned" if found.known else "predicted"
+    if verdict.unsteady:
+        return "unstable"
+    failed = any(k.outcome in ("oom", "timeout", "crashed") for k in found.known.values())
+    return "partial" if failed or not found.complete else "measured"
+
+
+def _counts(found: Findings) -> Counts:
+    total = len(found.space)
+    measured = sum(k.outcome == "measured" for k in found.known.values())
+    failed = len(found.known) - measured
+    left = total - measured - failed - found.skipped
+    return Counts(candidates=total, measured=measured, failed=failed, skipped=found.skipped, left=max(0, left))
+
+
+def _us(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e6 * seconds

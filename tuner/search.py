@@ -1,0 +1,207 @@
+"""The search for one workload: propose, measure, learn, stop, and measure once more what is close."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from costmodel.record import RecordedDevice
+from executors.measurer import Measurer
+from executors.outcome import Candidate, Measured, Outcome
+from hwprofiles import Profile
+from tuner.assemble import Findings, assemble
+from tuner.budget import Share
+from tuner.cost import TrialCost
+from tuner.events import Finished, Measuring, Note, Observer, Searching, Tried, silent
+from tuner.filename import slug
+from tuner.noise import timing
+from tuner.owner import Owner
+from tuner.predictions import Predictor, predict_all
+from tuner.row import Row
+from tuner.session import Known, Session, Ticket
+from tuner.space import NoCandidate, Space, pick_default
+from tuner.store import Store
+from tuner.strategy import PLANS, Effort, Guided
+from tuner.verdict import undecided
+from tuner.versions import same_implementation
+from tuner.workload import Workload
+
+MAX_CONFIRMATIONS = 2
+Record = Callable[[Workload, Candidate, Outcome], str | None]
+Defaults = Callable[[str], tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Tools:
+    """What every search of a run uses."""
+
+    measurer: Measurer
+    profile: Profile
+    store: Store
+    owner: Owner
+    cost: TrialCost
+    record: Record
+    """Writes the record of one outcome and returns its line."""
+    defaults: Defaults
+    """Phase to backends that an engine would choose by itself, first choice first."""
+    predict: Predictor = predict_all
+    effort: Effort = "quick"
+    prefix: str = "attnroof"
+    seed: int = 0
+    observe: Observer = silent
+    recovered: int = 0
+    """Trials of dead workers that this run put back."""
+
+
+def study_name(prefix: str, device: RecordedDevice, workload: Workload) -> str:
+    """Name a study by device identity, attention shape, phase and bucket, so that mixed fleets stay apart."""
+    identity = f"{slug(device.name)}-cc{device.cc or 'none'}-sms{device.sms or 'none'}"
+    return f"{prefix}/{identity}/{workload.key}"
+
+
+def search(workload: Workload, tools: Tools, share: Share) -> Row:
+    """Find the best candidate of one workload within a share of the budget.
+
+    Raises:
+        NoCandidate: No backend can run the workload.
+        ValueError: It does not fit the device.
+    """
+    return _Search(workload, tools, share).run()
+
+
+class _Search:
+    def __init__(self, workload: Workload, tools: Tools, share: Share) -> None:
+        self._workload, self._tools, self._share = workload, tools, share
+        attention, batch, profile = workload.attention, workload.batch, tools.profile
+        candidates = tools.measurer.candidates(attention, batch, profile)
+        if not candidates:
+            rejected = tools.measurer.rejections(attention, batch, profile)
+            raise NoCandidate(
+                "; ".join(f"{name}: {', '.join(r.reasons)}" for name, r in rejected.items()) or "no backend"
+            )
+        self._space = Space(candidates, pick_default(candidates, tools.defaults(batch.phase)))
+        self._predictions = tools.predict(workload, candidates, profile)
+        self._plan = PLANS[tools.effort]
+        self._strategy = Guided(self._space, self._predictions, self._plan, tools.cost)
+        name = study_name(tools.prefix, tools.measurer.environment().recorded(), workload)
+        self._session = Session(
+            tools.store,
+            f"{name}-{self._space.digest}",
+            self._space,
+            self._strategy,
+            tools.owner,
+            self._current,
+            tools.seed,
+        )
+        self._complete = False
+
+    def run(self) -> Row:
+        """Search until nothing is worth measuring or the share is used up."""
+        outdated = self._session.release_outdated()
+        if outdated:
+            self._tools.observe(Note(f"{self._workload.spec}: {outdated} results are of other library versions"))
+        known = self._session.known()
+        self._tools.observe(Searching(self._workload, len(self._space), len(known)))
+        self._session.propose(self._strategy.first())
+        size = self._plan.first + 1
+        while not self._share.exhausted:
+            tickets = self._session.take(int(min(size, self._share.trials_left)))
+            if not tickets:
+                self._complete = True
+                break
+            self._run(tickets)
+            size = self._plan.group
+        self._tools.recovered += self._session.recovered
+        self._confirm()
+        return self._finish()
+
+    def _run(self, tickets: list[Ticket]) -> None:
+        outcomes = self._measure([t.candidate for t in tickets])
+        unused = []
+        for ticket in tickets:
+            outcome = outcomes.get(ticket.candidate.key)
+            if outcome is None:
+                unused.append(ticket)
+                continue
+            line = self._tools.record(self._workload, ticket.candidate, outcome)
+            self._session.tell(ticket, outcome, self._version(ticket.candidate), line)
+            self._observe(ticket.candidate, outcome)
+        self._session.put_back(unused)
+
+    def _measure(self, candidates: list[Candidate]) -> dict[str, Outcome]:
+        self._tools.observe(Measuring(self._workload, tuple(candidates)))
+        outcomes = dict(
+            self._tools.measurer.measure(
+                self._workload.attention,
+                self._workload.batch,
+                candidates,
+                seed=self._tools.seed,
+                repeats=self._plan.repeats,
+                deadline=self._share.deadline,
+            )
+        )
+        self._share.budget.spend(len(outcomes))
+        for candidate in candidates:
+            outcome = outcomes.get(candidate.key)
+            if isinstance(outcome, Measured):
+                self._tools.cost.seen(candidate, outcome)
+        return outcomes
+
+    def _confirm(self) -> None:
+        """Measure again, with fresh repeats, what the first repeats could not tell apart."""
+        while len(self._session.confirmations()) < MAX_CONFIRMATIONS:
+            close = undecided(self._space.candidates, self._space.default, self._times())
+            if not close or self._share.exhausted:
+                return
+            outcomes = self._measure(close)
+            for candidate in close:
+                if candidate.key in outcomes:
+                    self._tools.record(self._workload, candidate, outcomes[candidate.key])
+            if len(outcomes) < len(close):
+                return
+            self._session.confirm({c.key: _seconds(outcomes[c.key]) for c in close})
+
+    def _times(self) -> dict[str, tuple[float, ...]]:
+        """Repeats that decide: fresh ones where there are any, since the first ones chose what was measured again."""
+        times = {key: k.seconds for key, k in self._session.known().items()}
+        fresh: dict[str, tuple[float, ...]] = {}
+        for confirmation in self._session.confirmations():
+            for key, seconds in confirmation.items():
+                fresh[key] = fresh.get(key, ()) + seconds if seconds else ()
+        return {key: seconds for key, seconds in {**times, **fresh}.items() if seconds}
+
+    def _finish(self) -> Row:
+        known = self._session.known()
+        attention, batch = self._workload.attention, self._workload.batch
+        rejections = self._tools.measurer.rejections(attention, batch, self._tools.profile)
+        found = Findings(
+            space=self._space,
+            predictions=self._predictions,
+            known=known,
+            times=self._times(),
+            skipped=len(self._strategy.cannot_win(known)),
+            complete=self._complete,
+            implementation=self._tools.measurer.implementation,
+            rejections={backend: "; ".join(r.reasons) for backend, r in rejections.items()},
+        )
+        row = assemble(self._workload, found)
+        self._tools.observe(Finished(self._workload, row))
+        return row
+
+    def _observe(self, candidate: Candidate, outcome: Outcome) -> None:
+        times = self._times()
+        best = min(times, key=lambda key: timing(times[key]).seconds, default=None)
+        seconds = timing(times[best]).seconds if best else math.nan
+        found = self._space.by_key()[best] if best else None
+        self._tools.observe(Tried(self._workload, candidate, outcome, found, seconds if best else None))
+
+    def _current(self, known: Known) -> bool:
+        old_name, _, old_version = known.version.rpartition(" ")
+        now = self._tools.measurer.implementation(known.candidate.backend)
+        return now is None or same_implementation((old_name, old_version), now)
+
+    def _version(self, candidate: Candidate) -> str:
+        return " ".join(self._tools.measurer.implementation(candidate.backend) or ("unknown", "unknown"))
+
+
+def _seconds(outcome: Outcome) -> tuple[float, ...]:
+    return outcome.seconds if isinstance(outcome, Measured) else ()

@@ -1,0 +1,277 @@
+"""One search as several workers share it: who measures which candidate, what came out, and what a dead worker left."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol, assert_never
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from executors.outcome import Candidate, Failed, Measured, Outcome, Rejected
+from tuner.noise import timing
+from tuner.owner import Owner
+from tuner.sampler import GuidedSampler
+from tuner.space import BACKEND, Space
+from tuner.store import Store
+
+MAX_ATTEMPTS = 3
+"""A candidate that took its worker down this often is given up."""
+GRACE_SECONDS = 60.0
+"""A claim on another host that was not renewed for so long belongs to a dead worker."""
+_TRIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A candidate that this worker has claimed."""
+
+    candidate: Candidate
+    number: int
+    """Optuna's trial number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A candidate that some worker has measured."""
+
+    candidate: Candidate
+    seconds: tuple[float, ...]
+    """Empty where it was rejected or failed."""
+    outcome: str
+    """`measured`, `rejected`, `incorrect`, `oom`, `timeout` or `crashed`."""
+    reason: str | None
+    version: str
+    """`implementation version`, as one text."""
+    plan_seconds: float | None = None
+    eager_seconds: float | None = None
+
+
+class Strategy(Protocol):
+    """Where the search looks next."""
+
+    def choose(self, session: "Session") -> Candidate | None:
+        """The next candidate, or None to let Optuna's sampler choose."""
+        ...
+
+    def done(self, session: "Session") -> bool:
+        """Whether nothing is left that is worth measuring."""
+        ...
+
+
+@dataclass(slots=True)
+class Session:
+    """A study of one workload on one device."""
+
+    store: Store
+    name: str
+    space: Space
+    strategy: Strategy
+    owner: Owner
+    current: Callable[[Known], bool] = lambda _: True
+    """Whether a result was made with the library versions at hand."""
+    seed: int = 0
+    grace_seconds: float = GRACE_SECONDS
+    recovered: int = 0
+    """Trials of dead workers that were put back."""
+    _study: optuna.Study = field(init=False)
+    _mine: dict[str, Ticket] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Open the study."""
+        sampler = GuidedSampler(self.space, lambda: self.strategy.choose(self), seed=self.seed)
+        self._study = self.store.study(self.name, sampler)
+
+    def confirmations(self) -> list[dict[str, tuple[float, ...]]]:
+        """Fresh repeats of close candidates, one mapping a round; an empty tuple where a candidate failed."""
+        rounds = self.store.retry(lambda: self._study.user_attrs).get("confirmations", [])
+        return [{key: tuple(seconds) for key, seconds in r.items()} for r in rounds]
+
+    def confirm(self, seconds: Mapping[str, tuple[float, ...]]) -> None:
+        """Store one round of fresh repeats."""
+        rounds = [*self.confirmations(), seconds]
+        self.store.retry(lambda: self._study.set_user_attr("confirmations", rounds))
+
+    def propose(self, candidates: Sequence[Candidate]) -> None:
+        """Queue the first candidates, except those that some worker has queued, claimed or measured."""
+
+        def action() -> None:
+            with self.store.claims.lock(self.name):
+                queued = [t.system_attrs.get("fixed_params") for t in self._waiting()]
+                taken = self.held() | self.known().keys()
+                for candidate in candidates:
+                    params = self.space.params(candidate)
+                    if candidate.key not in taken and params not in queued:
+                        self._study.enqueue_trial(params)
+
+        self.store.retry(action)
+
+    def take(self, count: int) -> list[Ticket]:
+        """Claim up to `count` candidates; an empty list means that nothing is left to measure."""
+        return self.store.retry(lambda: self._take(count))
+
+    def tell(self, ticket: Ticket, outcome: Outcome, version: str, record: str | None = None) -> None:
+        """Store what came out; deterministic failures end as pruned, which TPE learns from."""
+
+        def action() -> None:
+            storage, trial_id = self.store.storage, self._trial(ticket.number)._trial_id
+            if not self._trial(ticket.number).state.is_finished():
+                for name, value in _attributes(ticket.candidate, outcome, version, record).items():
+                    storage.set_trial_user_attr(trial_id, name, value)
+                match outcome:
+                    case Measured(seconds=seconds):
+                        self._study.tell(ticket.number, timing(seconds).seconds, skip_if_finished=True)
+                    case Rejected() | Failed():
+                        self._study.tell(ticket.number, state=TrialState.PRUNED, skip_if_finished=True)
+                    case _:
+                        assert_never(outcome)
+            self.store.claims.finish(self.name, ticket.candidate.key)
+
+        self.store.retry(action)
+        self._mine.pop(ticket.candidate.key, None)
+
+    def put_back(self, tickets: Iterable[Ticket]) -> None:
+        """Give up claims that were not used, for example at the deadline."""
+        for ticket in list(tickets):
+            self.store.retry(partial(self._requeue, ticket.candidate.key, ticket.number, attempt=0))
+            self._mine.pop(ticket.candidate.key, None)
+
+    def known(self) -> dict[str, Known]:
+        """What any worker has measured with the versions that count, candidate key to what came out."""
+        trials = self.store.retry(lambda: self._study.get_trials(deepcopy=False))
+        out = {}
+        for trial in trials:
+            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and "outcome" in trial.user_attrs:
+                known = _known(trial, self.space)
+                if known is not None and self.current(known):
+                    out[known.candidate.key] = known
+        return out
+
+    def held(self) -> frozenset[str]:
+        """Keys of all candidates that somebody measures or has measured."""
+        return frozenset(c.candidate for c in self.store.retry(lambda: self.store.claims.of(self.name)))
+
+    def release_outdated(self) -> int:
+        """Let candidates that other library versions were measured with be measured again; their trials stay."""
+        known = self.known()
+        outdated = [c for c in self.store.retry(lambda: self.store.claims.of(self.name)) if c.done]
+        outdated = [c for c in outdated if c.candidate not in known]
+        for claim in outdated:
+            self.store.retry(partial(self.store.claims.drop, self.name, claim))
+        return len(outdated)
+
+    def _take(self, count: int) -> list[Ticket]:
+        tickets: list[Ticket] = []
+        with self.store.claims.lock(self.name):
+            self._recover()
+            misses = 0
+            while len(tickets) < count and misses < _TRIES:
+                if not self._waiting() and self.strategy.done(self):
+                    break
+                ticket = self._ask()
+                if ticket is None:
+                    misses += 1
+                else:
+                    tickets.append(ticket)
+        return tickets
+
+    def _ask(self) -> Ticket | None:
+        trial = self._study.ask()
+        candidate = self._suggest(trial)
+        if candidate is not None and self.store.claims.claim(self.name, candidate.key, trial.number, self.owner):
+            ticket = Ticket(candidate, trial.number)
+            self._mine[candidate.key] = ticket
+            return ticket
+        why = "not a candidate" if candidate is None else "measured by another trial"
+        trial.set_user_attr("dropped", why)
+        self._study.tell(trial, state=TrialState.FAIL)
+        return None
+
+    def _suggest(self, trial: optuna.Trial) -> Candidate | None:
+        distributions = self.space.distributions()
+        backend = trial.suggest_categorical(BACKEND, distributions[BACKEND].choices)
+        params: dict[str, Any] = {BACKEND: backend}
+        for name, distribution in distributions.items():
+            if name.startswith(f"{backend}."):
+                params[name] = trial.suggest_categorical(name, distribution.choices)
+        return self.space.candidate(params)
+
+    def _waiting(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+
+    def _recover(self) -> None:
+        """Put back what dead workers left; the lock is held."""
+        claims = self.store.claims.of(self.name)
+        for claim in claims:
+            if not claim.done and self._is_dead(claim.owner, claim.candidate, claim.age):
+                trial = self._trial(claim.trial)
+                if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+                    self.store.claims.finish(self.name, claim.candidate)
+                else:
+                    self._requeue(claim.candidate, claim.trial, attempt=1)
+                    self.recovered += 1
+        claimed = {c.trial for c in self.store.claims.of(self.name)}
+        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if trial.number not in claimed:
+                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+                fixed = trial.system_attrs.get("fixed_params")
+                if fixed:
+                    self._study.enqueue_trial(fixed, user_attrs=trial.user_attrs)
+
+    def _is_dead(self, owner: Owner, candidate: str, age: float) -> bool:
+        if owner == self.owner:
+            return candidate not in self._mine
+        if owner.host == self.owner.host:
+            return owner.known_dead()
+        return age > self.grace_seconds
+
+    def _requeue(self, key: str, number: int, *, attempt: int) -> None:
+        trial = self._trial(number)
+        attempts = int(trial.user_attrs.get("attempts", 0)) + attempt
+        claim = next((c for c in self.store.claims.of(self.name) if c.candidate == key and c.trial == number), None)
+        candidate = self.space.by_key().get(key)
+        if candidate is not None and attempts >= MAX_ATTEMPTS:
+            self.tell(Ticket(candidate, number), Failed("crashed", f"its worker died {attempts} times"), "")
+            return
+        if candidate is not None:
+            self._study.enqueue_trial(self.space.params(candidate), user_attrs={"attempts": attempts})
+        self._study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
+        if claim is not None:
+            self.store.claims.drop(self.name, claim)
+
+    def _trial(self, number: int) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[number]
+
+
+def _attributes(candidate: Candidate, outcome: Outcome, version: str, record: str | None) -> dict[str, Any]:
+    out: dict[str, Any] = {"candidate": candidate.key, "version": version}
+    if record is not None:
+        out["record"] = record
+    match outcome:
+        case Measured(seconds=seconds):
+            more = {"plan_seconds": outcome.plan_seconds, "eager_seconds": outcome.eager_seconds}
+            return {**out, "outcome": "measured", "seconds": list(seconds), **more}
+        case Rejected(reasons=reasons):
+            return {**out, "outcome": "rejected", "reason": "; ".join(reasons)}
+        case Failed(kind=kind, message=message):
+            return {**out, "outcome": kind, "reason": message[:500]}
+        case _:
+            assert_never(outcome)
+
+
+def _known(trial: FrozenTrial, space: Space) -> Known | None:
+    attrs: Mapping[str, Any] = trial.user_attrs
+    candidate = space.by_key().get(attrs["candidate"])
+    if candidate is None:
+        return None
+    seconds = tuple(float(s) for s in attrs.get("seconds", ()) if math.isfinite(s))
+    return Known(
+        candidate,
+        seconds,
+        attrs["outcome"],
+        attrs.get("reason"),
+        attrs.get("version", ""),
+        attrs.get("plan_seconds"),
+        attrs.get("eager_seconds"),
+    )

@@ -1,0 +1,152 @@
+"""Where studies live: a storage URL opened with what Optuna leaves out (claims, retries, refusals)."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from tuner.claims import Claims, MemoryClaims, SqlClaims
+
+T = TypeVar("T")
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "beegfs", "gpfs", "ceph", "glusterfs", "9p"}
+    | {"fuse.sshfs", "fuse.glusterfs", "fuse.ceph"}
+)
+
+
+class StoreError(ValueError):
+    """The storage cannot be used; the message says what to do."""
+
+
+@dataclass(slots=True)
+class Store:
+    """Studies and claims in one place."""
+
+    url: str | None
+    """None means memory."""
+    storage: BaseStorage
+    claims: Claims
+    patience: float = 120.0
+    """Seconds to wait for a database that went away."""
+    on_wait: Callable[[str], None] = field(default=lambda _: None)
+    sleep: Callable[[float], None] = time.sleep
+
+    def retry(self, action: Callable[[], T]) -> T:
+        """Run a database action, again and again while the database is away.
+
+        Raises:
+            StoreError: It stayed away for longer than `patience`.
+        """
+        waited, pause = 0.0, 0.1
+        while True:
+            try:
+                return action()
+            except (DBAPIError, StorageInternalError) as error:
+                if waited >= self.patience or not _may_pass(error):
+                    raise StoreError(f"the storage {self.shown} stopped answering: {_first_line(error)}") from error
+                if waited == 0.0:
+                    self.on_wait(f"the storage {self.shown} does not answer, waiting: {_first_line(error)}")
+                self.sleep(pause)
+                waited += pause
+                pause = min(2 * pause, 5.0)
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password."""
+        return "in memory" if self.url is None else str(make_url(self.url))
+
+    def names(self) -> list[str]:
+        """Names of all studies."""
+        return self.retry(lambda: optuna.get_all_study_names(self.storage))
+
+    def study(self, name: str, sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+        """Open a study, made if it is new."""
+        return self.retry(
+            lambda: optuna.create_study(
+                storage=self.storage, study_name=name, sampler=sampler, direction="minimize", load_if_exists=True
+            )
+        )
+
+
+def open_store(url: str | None) -> Store:
+    """Open a storage.
+
+    Args:
+        url: SQLAlchemy URL such as `sqlite:///study.db` or `postgresql://user@host/db`; None for memory.
+
+    Raises:
+        StoreError: The URL cannot be read, its driver is missing, the database does not answer, or SQLite would lie
+            on a network file system.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if url is None:
+        return Store(None, InMemoryStorage(), MemoryClaims())
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreError(f"storage={url!r} is not a URL such as sqlite:///study.db or postgresql://host/db") from None
+    sqlite = parsed.get_backend_name() == "sqlite"
+    if sqlite:
+        _check_sqlite(parsed.database)
+    options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
+    if not sqlite and parsed.drivername == "postgresql":
+        url = parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    try:
+        storage = RDBStorage(url, engine_kwargs=options)
+        return Store(url, storage, SqlClaims(storage.engine))
+    except (ImportError, NoSuchModuleError) as error:
+        hint = "pip install 'attnroof[fleet]'" if "postgresql" in url else "see SQLAlchemy's list of drivers"
+        raise StoreError(f"no driver for the storage {make_url(url)!s}: {error}; {hint}") from None
+    except (SQLAlchemyError, StorageInternalError) as error:
+        raise StoreError(f"cannot open the storage {make_url(url)!s}: {_first_line(error)}") from None
+
+
+def file_system_of(path: Path, mounts: str | None = None) -> str:
+    """Type of the file system that holds a path, as /proc/mounts writes it; '' where that is unknown."""
+    if mounts is None:
+        table = Path("/proc/mounts")
+        mounts = table.read_text() if table.exists() else ""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = fields[1].rstrip("/")
+        inside = str(path) == point or str(path).startswith(f"{point}/")
+        if inside and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+def _check_sqlite(database: str | None) -> None:
+    if not database or database == ":memory:":
+        raise StoreError("storage sqlite:// needs a file, such as sqlite:///study.db")
+    folder = Path(database).resolve().parent
+    if not folder.is_dir():
+        raise StoreError(f"storage sqlite:///{database}: the folder {folder} does not exist")
+    kind = file_system_of(folder)
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StoreError(
+            f"storage sqlite:///{database} lies on a network file system ({kind}), where SQLite's locks do not hold; "
+            "use a local folder on one host, or postgresql://... for several hosts (see docs/fleet.md)"
+        )
+
+
+def _may_pass(error: Exception) -> bool:
+    cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    return isinstance(cause, DBAPIError) and (
+        cause.connection_invalidated or type(cause).__name__ == "OperationalError"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
+    original = getattr(cause, "orig", None) or cause
+    return str(original).strip().splitlines()[0] if str(original).strip() else type(original).__name__

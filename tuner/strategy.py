@@ -1,0 +1,113 @@
+"""The search itself: what to measure first, what next, what never, and when to stop."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel import Prediction
+from executors.outcome import Candidate
+from tuner.beliefs import Belief, Beliefs
+from tuner.cost import TrialCost
+from tuner.noise import timing
+from tuner.session import Known, Session
+from tuner.space import Space
+
+Effort = Literal["quick", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much a search tries."""
+
+    first: int
+    """Candidates by prediction that are measured beside the default before anything is decided."""
+    group: int
+    """Candidates measured together afterwards."""
+    horizon: float
+    """Calls that a tuned choice will serve: what one call gains, times this, has to pay for the trial."""
+    repeats: int = 7
+    chance: float = 0.01
+    """A candidate with a smaller chance of winning is skipped."""
+
+
+PLANS: dict[Effort, Plan] = {
+    "quick": Plan(first=3, group=2, horizon=1e5),
+    "full": Plan(first=5, group=4, horizon=1e8),
+}
+
+
+class Guided:
+    """Measures the model's favourites, then whatever promises most given what was seen."""
+
+    def __init__(self, space: Space, predictions: Mapping[str, Prediction | None], plan: Plan, cost: TrialCost) -> None:
+        self._space = space
+        self._plan = plan
+        self._cost = cost
+        self._guided = any(p is not None for p in predictions.values())
+        self._beliefs = Beliefs(space.candidates, predictions)
+
+    @property
+    def guided(self) -> bool:
+        """Whether the cost model knows any candidate; TPE searches alone where it knows none."""
+        return self._guided
+
+    def ranking(self) -> list[Candidate]:
+        """Candidates by predicted time, the order of the space where equal."""
+        belief = self._beliefs.given({})
+        return sorted(self._space.candidates, key=lambda c: belief[c.key].mean)
+
+    def first(self) -> list[Candidate]:
+        """The default, then the favourites; every backend that may win is among them as far as room allows."""
+        belief = self._beliefs.given({})
+        best = min(b.high for b in belief.values())
+        chosen = [self._space.default]
+        ranking = [c for c in self.ranking() if belief[c.key].low <= best]
+        leaders = {c.backend: c for c in reversed(ranking)}
+        for candidate in [*ranking[:1], *sorted(leaders.values(), key=ranking.index), *ranking]:
+            if len(chosen) > self._plan.first:
+                break
+            if candidate.key not in {c.key for c in chosen}:
+                chosen.append(candidate)
+        return chosen
+
+    def choose(self, session: Session) -> Candidate | None:
+        """The candidate that is most worth its cost, or None where none is or no model says."""
+        if not self._guided:
+            return None
+        known = session.known()
+        held = session.held()
+        open_candidates = [c for c in self._space.candidates if c.key not in held and c.key not in known]
+        if not open_candidates:
+            return None
+        times = measured_seconds(known)
+        belief = self._beliefs.given(times)
+        best = min(times.values()) if times else min(b.high for b in belief.values())
+        worth = {c.key: self._worth(c, belief[c.key], best) for c in open_candidates}
+        favourite = max(open_candidates, key=lambda c: worth[c.key])
+        return favourite if worth[favourite.key] > 0 else None
+
+    def done(self, session: Session) -> bool:
+        """Whether nothing is left that is worth measuring."""
+        if self._guided:
+            return self.choose(session) is None
+        return len(session.held() | session.known().keys()) >= len(self._space)
+
+    def cannot_win(self, known: Mapping[str, Known]) -> frozenset[str]:
+        """Keys of candidates that were not measured because their interval cannot win."""
+        times = measured_seconds(known)
+        belief = self._beliefs.given(times)
+        best = min(times.values()) if times else min(b.high for b in belief.values())
+        return frozenset(
+            key for key, b in belief.items() if key not in known and b.chance_below(best) < self._plan.chance
+        )
+
+    def _worth(self, candidate: Candidate, belief: Belief, best: float) -> float:
+        if belief.chance_below(best) < self._plan.chance:
+            return -math.inf
+        return belief.expected_gain(best) * self._plan.horizon - self._cost.expect(candidate, belief.seconds)
+
+
+def measured_seconds(known: Mapping[str, Known]) -> dict[str, float]:
+    """Median time of every candidate that gave one."""
+    return {key: timing(k.seconds).seconds for key, k in known.items() if k.seconds}

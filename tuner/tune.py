@@ -1,0 +1,129 @@
+"""One tuning run: every workload searched within the budget, every finished answer saved at once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from costmodel import Attention
+from costmodel.record import RecordedDevice
+from tuner.attention_fields import attention_fields
+from tuner.budget import Budget
+from tuner.configuration import Configuration, Provenance, read, write, write_atomically
+from tuner.events import Note, Started
+from tuner.filename import configuration_name
+from tuner.request import Request
+from tuner.row import Row
+from tuner.search import Tools, search, study_name
+from tuner.space import NoCandidate
+from tuner.versions import device_differences
+from tuner.workload import Workload
+
+
+class StudyExists(ValueError):
+    """A study of the same name is there and was not asked to go on."""
+
+
+class NothingRuns(Exception):
+    """No backend can run any of the workloads here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run found."""
+
+    rows: tuple[tuple[Workload, Row], ...]
+    files: tuple[Path, ...]
+    recovered: int
+    """Trials of a killed run that were run again."""
+    trials: int
+    seconds: float
+    left_out: tuple[str, ...]
+    """Workloads that no backend can run, with the reasons."""
+
+
+def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: Provenance) -> Result:
+    """Search all workloads and save one configuration per attention shape.
+
+    Args:
+        request: What to tune.
+        tools: Measurer, storage and the rest.
+        budget: Trials and seconds for all workloads together.
+        out: Folder of the configurations.
+        provenance: Who asked for it; what the run itself knows is filled in.
+
+    Raises:
+        ConfigurationError: The folder cannot be written, or holds a damaged file in the place of a result.
+        NothingRuns: No backend can run any workload; the message says why.
+    """
+    device = tools.measurer.environment().recorded()
+    check_folder(out)
+    saved = {a: _Saved(out, device, a, request, provenance) for a in request.attentions}
+    tools.observe(Started(request.workloads, device.name))
+    rows: list[tuple[Workload, Row]] = []
+    left_out: list[str] = []
+    for i, workload in enumerate(request.workloads):
+        try:
+            row = search(workload, tools, budget.share(len(request.workloads) - i))
+        except NoCandidate as error:
+            left_out.append(f"{workload.spec}: {error}")
+            tools.observe(Note(left_out[-1]))
+            continue
+        rows.append((workload, row))
+        saved[workload.attention].add(row)
+    if not rows:
+        raise NothingRuns("no backend can run any of these workloads here: " + "; ".join(left_out))
+    files = tuple(s.path for s in saved.values() if s.written)
+    return Result(tuple(rows), files, tools.recovered, budget.used_trials, budget.elapsed, tuple(left_out))
+
+
+def check_new(request: Request, tools: Tools) -> None:
+    """See that no study of the request exists.
+
+    Raises:
+        StudyExists: One does; the message says how to go on.
+    """
+    device = tools.measurer.environment().recorded()
+    names = tools.store.names()
+    for workload in request.workloads:
+        name = study_name(tools.prefix, device, workload)
+        if any(known.startswith(name) for known in names):
+            raise StudyExists(
+                f"the storage {tools.store.shown} already holds a study of {workload.spec} under the prefix "
+                f"{tools.prefix!r}: go on with --resume, or take another --study or --out"
+            )
+
+
+def check_folder(folder: Path) -> None:
+    """See that a file can be written there, before any time is spent.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    probe = folder / f".attnroof-probe-{id(folder)}"
+    write_atomically(probe, "")
+    probe.unlink(missing_ok=True)
+
+
+class _Saved:
+    """The configuration file of one attention shape, rewritten after every row."""
+
+    def __init__(
+        self, out: Path, device: RecordedDevice, attention: Attention, request: Request, provenance: Provenance
+    ) -> None:
+        self.written = False
+        name = configuration_name(device, attention, request.page_size)
+        self.path = out / name
+        old = read(self.path) if self.path.exists() else None
+        if old is not None and (old.to_attention() != attention or device_differences(old.device, device)):
+            self.path = out / name.replace(".json", f",cc={device.cc},sms={device.sms}.json")
+            old = read(self.path) if self.path.exists() else None
+        provenance = provenance.model_copy(update={"layers": request.layers(attention)})
+        fresh = Configuration(
+            device=device, attention=attention_fields(attention), page_size=request.page_size, provenance=provenance
+        )
+        self._configuration = fresh if old is None else old.model_copy(update={"provenance": provenance})
+
+    def add(self, row: Row) -> None:
+        """Take in a row and write the file."""
+        self._configuration = self._configuration.with_rows([row])
+        write(self._configuration, self.path.parent, self.path.name)
+        self.written = True
