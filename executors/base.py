@@ -44,6 +44,8 @@ class Prepared:
     capturable: bool = True
     """Whether `run` can be captured in a CUDA graph."""
     workspace_bytes: int | None = None
+    threads: int | None = None
+    """CPU threads that `run` is meant for; None takes all cores."""
     keep: Sequence[Any] = ()
     """Objects that must live as long as the call."""
 
@@ -85,7 +87,7 @@ class Backend(ABC):
     def knobs(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Knob, ...]:
         """Name the knobs that change this workload's run on this device, defaults first."""
 
-    def allows(self, knobs: Knobs) -> bool:
+    def allows(self, attention: Attention, batch: Batch, knobs: Knobs) -> bool:
         """Say whether these knob values make sense together; combinations that do not are never candidates."""
         return True
 
@@ -96,7 +98,7 @@ class Backend(ABC):
         space = self.knobs(attention, batch, profile)
         names = [knob.name for knob in space]
         points = (dict(zip(names, values, strict=True)) for values in product(*(knob.values for knob in space)))
-        return tuple(Candidate(self.name, point) for point in points if self.allows(point))
+        return tuple(Candidate(self.name, point) for point in points if self.allows(attention, batch, point))
 
     @abstractmethod
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:

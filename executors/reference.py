@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 TOLERANCE_FACTOR = 2.0
 """Tolerance over the low-precision reference's own error, both relative to the largest value of the row.
 
-A backend rounds at a subset of the places where the low-precision reference rounds (logits, probabilities, output),
-plus a split's partial outputs, so its error is drawn from the same distribution or a narrower one. The largest of many
-draws varies between runs; the factor covers that, and one wrong key in a batch of ordinary length is still far outside.
+A backend rounds at a subset of the places where the low-precision reference rounds (operands, logits, probabilities,
+output), plus a split's partial outputs, so its error is drawn from the same distribution or a narrower one. The
+largest of many draws varies between runs; the factor covers that, and one wrong key in a batch of ordinary length is
+still far outside.
 """
 FP8_PROBABILITY_SCALE = 256.0
 """Kernels that round probabilities to fp8 scale the largest one to 2^8 first."""
@@ -51,6 +52,8 @@ class _Arithmetic:
 
     dtype: "torch.dtype"
     query: "Callable[[Tensor], Tensor]"
+    """Takes queries, gives them scaled."""
+    key: "Callable[[Tensor], Tensor]"
     logits: "Callable[[Tensor], Tensor]"
     probabilities: "Callable[[Tensor], Tensor]"
     output: "Callable[[Tensor], Tensor]"
@@ -72,7 +75,7 @@ def make_reference(
 
     plan = plan or plan_rows(inputs.attention, inputs.batch, inputs.device, seed=seed, limit_seconds=limit_seconds)
     wide = _wide_dtype(inputs)
-    exact, low = _exact(wide), _low_precision(inputs)
+    exact, low = _exact(inputs, wide), _low_precision(inputs)
     starts = [0, *accumulate(inputs.batch.q_lens)]
     rounding = torch.finfo(torch_dtype(inputs.attention.dtype)).eps / 2
     rows, outputs, worst = [], [], rounding
@@ -154,9 +157,9 @@ def _attend(
     attention, dtype = inputs.attention, arithmetic.dtype
     b, rows, heads, width = q.shape
     kv_heads, group = attention.num_kv_heads, attention.group_size
-    folded = arithmetic.query(q).to(dtype).view(b, rows, kv_heads, group, width).permute(0, 2, 3, 1, 4)
+    folded = arithmetic.query(q.to(dtype)).view(b, rows, kv_heads, group, width).permute(0, 2, 3, 1, 4)
     folded = folded.reshape(b, kv_heads, group * rows, width)
-    logits = (folded @ k.to(dtype).permute(0, 2, 3, 1)).view(b, kv_heads, group, rows, -1) * inputs.scale
+    logits = (folded @ arithmetic.key(k.to(dtype)).permute(0, 2, 3, 1)).view(b, kv_heads, group, rows, -1)
     if attention.logit_soft_cap is not None:
         logits = attention.logit_soft_cap * torch.tanh(logits / attention.logit_soft_cap)
     logits = arithmetic.logits(logits).masked_fill(~seen[:, None, None], float("-inf"))
@@ -173,15 +176,18 @@ def _attend(
     return arithmetic.output(output.permute(0, 3, 1, 2, 4).reshape(b, rows, heads, attention.value_dim))
 
 
-def _exact(dtype: "torch.dtype") -> _Arithmetic:
+def _exact(inputs: "Inputs", dtype: "torch.dtype") -> _Arithmetic:
     def keep(x: "Tensor") -> "Tensor":
         return x
 
-    return _Arithmetic(dtype, keep, keep, keep, keep)
+    return _Arithmetic(dtype, lambda q: q * inputs.scale, keep, keep, keep, keep)
 
 
 def _low_precision(inputs: "Inputs") -> _Arithmetic:
-    """The same attention with float32 accumulation and everything a kernel may store rounded to the low precision."""
+    """The same attention with float32 accumulation and everything a kernel may store rounded to the low precision.
+
+    Queries and keys each take the root of the scale, as PyTorch's math kernel does; fp8 kernels round the query to fp8.
+    """
     import torch
 
     low, kv_dtype = torch_dtype(inputs.attention.dtype), torch_dtype(inputs.attention.kv_dtype)
@@ -192,9 +198,16 @@ def _low_precision(inputs: "Inputs") -> _Arithmetic:
     def rounded_to_kv(x: "Tensor") -> "Tensor":
         return x.to(kv_dtype).to(torch.float32)
 
-    def scaled_to_kv(x: "Tensor") -> "Tensor":
-        return rounded_to_kv(x * FP8_PROBABILITY_SCALE) / FP8_PROBABILITY_SCALE
-
     if kv_dtype.itemsize == 1:
-        return _Arithmetic(torch.float32, rounded_to_kv, rounded, scaled_to_kv, rounded)
-    return _Arithmetic(torch.float32, rounded, rounded, rounded, rounded)
+        return _Arithmetic(
+            torch.float32,
+            query=lambda q: rounded_to_kv(q) * inputs.scale,
+            key=lambda k: k,
+            logits=rounded,
+            probabilities=lambda p: rounded_to_kv(p * FP8_PROBABILITY_SCALE) / FP8_PROBABILITY_SCALE,
+            output=rounded,
+        )
+    root = inputs.scale**0.5
+    return _Arithmetic(
+        torch.float32, lambda q: rounded(q * root), lambda k: rounded(k * root), rounded, rounded, rounded
+    )
