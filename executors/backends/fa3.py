@@ -74,7 +74,7 @@ class Fa3(Backend):
             found.append(Knob("scheduler_metadata", ("precomputed", "per_call")))
         return tuple(found)
 
-    def allows(self, knobs: Knobs) -> bool:
+    def allows(self, attention: Attention, batch: Batch, knobs: Knobs) -> bool:
         """Keep `pack_gqa` and `scheduler_metadata` at their defaults where `num_splits` is not."""
         others = (knobs.get("pack_gqa", "auto"), knobs.get("scheduler_metadata", "precomputed"))
         return others == ("auto", "precomputed") or knobs.get("num_splits", 0) == 0

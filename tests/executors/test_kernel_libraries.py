@@ -1,0 +1,167 @@
+"""Adapters hand the libraries the right tensors: a faithful stand-in then gives the reference's result."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import fake_libraries
+import pytest
+
+from costmodel import Attention, Batch
+from executors.backends import fa3, flashinfer, flashmla
+from executors.backends.fa3 import Fa3
+from executors.backends.flashinfer import FlashInfer
+from executors.backends.flashmla import FlashMla
+from executors.base import Backend, Knobs
+from executors.compare import compare
+from executors.inputs import make_inputs
+from executors.reference import make_reference
+from hwprofiles import Profile
+
+H200 = Profile(
+    id="h200", name="NVIDIA H200", vendor="NVIDIA", kind="gpu", architecture="Hopper", compute_capability="9.0", num_sms=132
+)  # fmt: skip
+GQA = Attention(8, 2, 64)
+MLA = Attention.mla(16)
+DECODE = Batch.decode([37, 100, 64], page_size=16)
+EXTEND = Batch.extend([20, 33], [20, 100], page_size=16)
+TREE = Batch.verify([40, 90], 4, topk=2, page_size=16)
+CHAIN = Batch.verify([40, 90], 4, page_size=64)
+MIXED = Batch.extend([20, 1, 1], [50, 33, 70], page_size=1)
+
+
+@pytest.fixture
+def libraries(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    fakes: dict[str, ModuleType] = {
+        "flash_attn_interface": fake_libraries.fake_fa3(),
+        "fa3_fwd_interface": fake_libraries.fake_fa3_fwd(),
+        "flash_mla": fake_libraries.fake_flash_mla(),
+        **fake_libraries.fake_flashinfer(),
+    }
+    for name, module in fakes.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    for adapter in (fa3, flashinfer, flashmla):
+        monkeypatch.setattr(adapter, "installed_version", lambda package: "1.0")
+    monkeypatch.setattr(flashinfer, "WORKSPACE_BYTES", 1024)
+    flashinfer._workspace.cache_clear()
+    return fakes
+
+
+CASES: list[tuple[Backend, Attention, Batch, Knobs]] = [
+    (Fa3(), GQA, DECODE, {}),
+    (Fa3(), GQA, DECODE, {"num_splits": 3, "pack_gqa": False, "scheduler_metadata": "per_call"}),
+    (Fa3(), GQA, EXTEND, {}),
+    (Fa3(), GQA, CHAIN, {}),
+    (Fa3(), GQA, MIXED, {}),
+    (Fa3(), Attention(8, 2, 64, sliding_window=32, sinks=True), DECODE, {}),
+    (Fa3(), Attention(8, 2, 64, sliding_window=32), EXTEND, {}),
+    (Fa3(), Attention(8, 2, 64, logit_soft_cap=20.0), EXTEND, {}),
+    (Fa3(), Attention(8, 2, 64, kv_dtype="fp8_e4m3"), DECODE, {}),
+    (Fa3(), MLA, DECODE, {}),
+    (Fa3(), MLA, DECODE, {"build": "flash_attn_interface"}),
+    (Fa3(), Attention.mla(4, form="expanded"), EXTEND, {}),
+    (FlashInfer(), GQA, DECODE, {"use_tensor_cores": True}),
+    (FlashInfer(), GQA, DECODE, {"use_tensor_cores": "auto"}),
+    (FlashInfer(), Attention(8, 2, 64, sliding_window=32, logit_soft_cap=20.0), DECODE, {"use_tensor_cores": False}),
+    (FlashInfer(), GQA, EXTEND, {"kernel": "fa2"}),
+    (FlashInfer(), Attention(8, 2, 64, sliding_window=32), EXTEND, {}),
+    (FlashInfer(), GQA, TREE, {}),
+    (FlashInfer(), GQA, CHAIN, {}),
+    (FlashInfer(), MLA, DECODE, {"kernel": "fa3"}),
+    (FlashInfer(), MLA, EXTEND, {}),
+    (FlashMla(), MLA, Batch.decode([37, 100, 64], page_size=64), {}),
+    (FlashMla(), MLA, CHAIN, {}),
+]
+
+
+@pytest.mark.usefixtures("libraries")
+@pytest.mark.parametrize(("backend", "attention", "batch", "knobs"), CASES)
+def test_adapter_gives_the_references_result_on_every_copy(
+    backend: Backend, attention: Attention, batch: Batch, knobs: Knobs
+) -> None:
+    assert backend.reject(attention, batch, H200) == []
+    inputs = make_inputs(attention, batch, "cpu", seed=3, slots=2)
+    prepared = backend.prepare(inputs, knobs)
+    for slot in range(inputs.slots):
+        accuracy = compare(prepared.run(slot), make_reference(inputs, slot=slot))
+        assert accuracy.correct, (slot, accuracy)
+    assert prepared.path
+
+
+def test_decode_metadata_is_made_by_the_plan_and_not_by_the_call(libraries: dict[str, Any]) -> None:
+    library = libraries["flash_attn_interface"]
+    inputs = make_inputs(GQA, DECODE, "cpu", seed=1, slots=1)
+    prepared = Fa3().prepare(inputs, {"num_splits": 4})
+    made = len(library.metadata_calls)
+    prepared.run(0)
+    buffer = library.last["metadata"]
+    assert prepared.plan is not None
+    prepared.plan()
+    prepared.run(0)
+    assert library.metadata_calls == [(3, 100, 4)] * (made + 1)
+    assert library.last["metadata"] is buffer
+
+
+@pytest.mark.parametrize(
+    ("attention", "batch"),
+    [(GQA, EXTEND), (GQA, CHAIN), (Attention(8, 2, 64, sliding_window=9), DECODE), (MLA, DECODE)],
+)
+def test_no_metadata_where_sglang_makes_none(libraries: dict[str, Any], attention: Attention, batch: Batch) -> None:
+    inputs = make_inputs(attention, batch, "cpu", seed=1, slots=1)
+    assert Fa3().prepare(inputs, {}).plan is None
+    assert "scheduler_metadata" not in {knob.name for knob in Fa3().knobs(attention, batch, H200)}
+
+
+def test_absorbed_mla_names_the_build_that_has_the_kernel(libraries: dict[str, Any]) -> None:
+    assert Fa3().implementation_for(MLA, DECODE, {}) == ("fa3_fwd_interface", "1.0")
+    assert Fa3().implementation_for(GQA, DECODE, {}) == ("flash_attn_interface", "1.0")
+    forced = {"build": "flash_attn_interface"}
+    assert Fa3().implementation_for(MLA, DECODE, forced) == ("flash_attn_interface", "1.0")
+
+
+def test_without_the_contiguous_build_absorbed_mla_runs_on_the_paged_one(
+    monkeypatch: pytest.MonkeyPatch, libraries: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(fa3, "installed_version", lambda package: "1.0" if package == "tokenspeed-fa3" else None)
+    assert Fa3().implementation_for(MLA, DECODE, {}) == ("flash_attn_interface", "1.0")
+    assert Fa3().prepare(make_inputs(MLA, DECODE, "cpu", seed=1, slots=1), {}).path == "flash_attn_interface paged"
+
+
+@pytest.mark.parametrize(
+    ("backend", "knobs", "message"),
+    [
+        (Fa3(), {"num_splits": 129}, "num_splits=129 must be a whole number from 0 to 128"),
+        (Fa3(), {"splits": 2}, "fa3 has no knob splits"),
+        (Fa3(), {"pack_gqa": "yes"}, "pack_gqa='yes'"),
+        (FlashInfer(), {"use_tensor_cores": "maybe"}, "use_tensor_cores='maybe'"),
+        (FlashInfer(), {"kernel": "fa3"}, "flashinfer has no knob kernel"),
+    ],
+)
+@pytest.mark.usefixtures("libraries")
+def test_a_wrong_knob_is_named(backend: Backend, knobs: Knobs, message: str) -> None:
+    inputs = make_inputs(GQA, DECODE, "cpu", seed=1, slots=1)
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        backend.prepare(inputs, knobs)
+
+
+@pytest.mark.parametrize("backend", [Fa3(), FlashInfer(), FlashMla()])
+def test_a_missing_library_is_no_implementation_and_leaves_a_hint(backend: Backend) -> None:
+    assert backend.implementation() is None
+    assert backend.install_hint.startswith("pip install ")
+    assert backend.candidates(GQA, DECODE, H200) == ()
+
+
+@pytest.mark.parametrize(
+    ("backend", "attention", "batch", "part"),
+    [
+        (Fa3(), GQA, TREE, "topk 2"),
+        (Fa3(), Attention(8, 2, 512), DECODE, "head dim 512"),
+        (Fa3(), Attention(8, 2, 64, kv_dtype="fp8_e5m2"), DECODE, "KV dtype fp8_e5m2"),
+        (FlashInfer(), Attention(8, 2, 64, sinks=True), DECODE, "sinks"),
+        (FlashInfer(), Attention(8, 2, 96), DECODE, "head dims 96/96"),
+        (FlashMla(), MLA, DECODE, "page size 16"),
+        (FlashMla(), GQA, DECODE, "only absorbed MLA"),
+    ],
+)
+def test_a_rejection_says_why(backend: Backend, attention: Attention, batch: Batch, part: str) -> None:
+    assert any(part in reason for reason in backend.reject(attention, batch, H200))
