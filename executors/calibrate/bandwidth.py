@@ -1,0 +1,105 @@
+"""Read, write and copy bandwidth: by size, so that caches and memory separate, and by busy cores or SMs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from executors.calibrate.stopwatch import Samples, Stopwatch
+
+BLOCK = 16384
+"""Elements in flight from one SM: 64 KiB, twice what Little's law asks of an H200 with all SMs busy."""
+PROGRAMS_PER_SM = 4
+"""Where all SMs are busy, each holds this many programs with a part of the block."""
+SECONDS_PER_POINT = 0.15
+MIN_READ_BYTES = 2 << 30
+"""One kernel reads at least this, in several passes over a small buffer, so that its launch does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Bytes per second, with the relative spread behind it."""
+
+    bytes_per_s: float
+    spread: float
+
+    @classmethod
+    def of(cls, moved_bytes: int, samples: Samples) -> "Rate":
+        """Rate at which each sample moved some bytes."""
+        return cls(moved_bytes / samples.median, samples.spread)
+
+
+class Streams:
+    """Streams over one buffer of `num_bytes`, rounded down to whole blocks; the values are zeros."""
+
+    def __init__(self, watch: Stopwatch, num_bytes: int, num_sms: int) -> None:
+        import torch
+
+        elements = max(1, num_bytes // (4 * BLOCK)) * BLOCK
+        self.watch = watch
+        self.num_sms = num_sms
+        self.buffer = torch.zeros(elements, dtype=torch.float32, device=watch.device)
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the buffer."""
+        return self.buffer.numel() * 4
+
+    def read(self, busy: int | None = None, seconds: float = SECONDS_PER_POINT) -> Rate:
+        """Read the buffer with all SMs or cores, or with `busy` of them."""
+        if self.watch.device == "cpu":
+            return self._read_on_cpu(busy, seconds)
+        passes = max(1, MIN_READ_BYTES // self.num_bytes)
+        call = self._read_on_gpu(busy, passes)
+        return Rate.of(self.num_bytes * passes, self._timed(call, seconds))
+
+    def write(self, seconds: float = SECONDS_PER_POINT) -> Rate:
+        """Fill the buffer."""
+        return Rate.of(self.num_bytes, self._timed(lambda: self.buffer.fill_(1.0), seconds))
+
+    def copy(self, seconds: float = SECONDS_PER_POINT) -> Rate:
+        """Copy one half of the buffer to the other; bytes read and written both count."""
+        half = self.buffer.numel() // 2
+        source, target = self.buffer[:half], self.buffer[half : 2 * half]
+        return Rate.of(half * 8, self._timed(lambda: target.copy_(source), seconds))
+
+    def _timed(self, call: Callable[[], object], seconds: float) -> Samples:
+        calls = self.watch.calls_for(call, seconds / 9)
+        return self.watch.time(call, calls=calls)
+
+    def _read_on_cpu(self, busy: int | None, seconds: float) -> Rate:
+        import torch
+
+        integers = self.buffer.view(torch.int64)
+        before = torch.get_num_threads()
+        torch.set_num_threads(busy or self.num_sms)
+        try:
+            return Rate.of(self.num_bytes, self._timed(integers.sum, seconds))
+        finally:
+            torch.set_num_threads(before)
+
+    def _read_on_gpu(self, busy: int | None, passes: int) -> Callable[[], object]:
+        import torch
+
+        from executors.calibrate.kernels import read_kernel
+
+        share = 1 if busy else PROGRAMS_PER_SM
+        programs = (busy or self.num_sms) * share
+        block, num_warps = BLOCK // share, 32 // share
+        blocks = self.buffer.numel() // block
+        out = torch.empty(programs, dtype=torch.float32, device=self.buffer.device)
+        return lambda: read_kernel[(programs,)](self.buffer, out, blocks, passes, BLOCK=block, num_warps=num_warps)
+
+
+def by_size(watch: Stopwatch, sizes: Sequence[int], num_sms: int) -> list[list[float]]:
+    """Points (bytes, read bytes/s)."""
+    points = []
+    for size in sizes:
+        streams = Streams(watch, size, num_sms)
+        points.append([float(streams.num_bytes), streams.read().bytes_per_s])
+    return points
+
+
+def by_busy(streams: Streams) -> list[list[float]]:
+    """Points (busy SMs or cores, read bytes/s)."""
+    total = streams.num_sms
+    counts = sorted({1, 2, 4, 8, 16, total // 4, total // 2, 3 * total // 4, total} & set(range(1, total + 1)))
+    return [[float(busy), streams.read(busy).bytes_per_s] for busy in counts]
