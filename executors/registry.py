@@ -11,6 +11,7 @@ BACKENDS: dict[str, str] = {
     "flashinfer": "executors.backends.flashinfer:FlashInfer",
     "flashmla": "executors.backends.flashmla:FlashMla",
     "triton": "executors.backends.triton:Triton",
+    "attnroof_triton": "executors.backends.attnroof_triton:AttnroofTriton",
     "trtllm_mha": "executors.backends.trtllm:TrtllmMha",
     "fa4": "executors.backends.fa4:Fa4",
     "flash_attn": "executors.backends.flash_attn:FlashAttn2",

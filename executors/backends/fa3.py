@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from costmodel import Attention, Batch
-from executors.backends.settings import settings, split_ladder, whole
+from executors.backends.knob_values import knob_values, split_ladder, whole
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
@@ -87,7 +87,7 @@ class Fa3(Backend):
             "scheduler_metadata": "precomputed",
             "build": None,
         }
-        chosen = settings(self.name, knobs, defaults)
+        chosen = knob_values(self.name, knobs, defaults)
         whole(self.name, "num_splits", chosen["num_splits"], 0, 128)
         if chosen["pack_gqa"] not in _PACK_GQA:
             raise ValueError(f"fa3: pack_gqa={chosen['pack_gqa']!r} is not 'auto', True or False")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
-from executors.backends.settings import settings, split_ladder, whole
+from executors.backends.knob_values import knob_values, split_ladder, whole
 from executors.base import Backend, Knob, Knobs, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
@@ -53,7 +53,7 @@ class Fa4(Backend):
         from flash_attn.cute import flash_attn_varlen_func
 
         attention = inputs.attention
-        chosen = settings(self.name, knobs, {"num_splits": 0})
+        chosen = knob_values(self.name, knobs, {"num_splits": 0})
         keywords = {
             "cu_seqlens_q": inputs.cu_q,
             "seqused_k": inputs.kv_lens,

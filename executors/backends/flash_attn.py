@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
-from executors.backends.settings import settings, split_ladder, whole
+from executors.backends.knob_values import knob_values, split_ladder, whole
 from executors.base import Backend, Knob, Knobs, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
@@ -64,7 +64,7 @@ class FlashAttn2(Backend):
             "block_table": inputs.page_table,
         }
         if batch.phase == "decode":
-            chosen = settings(self.name, knobs, {"num_splits": 0})
+            chosen = knob_values(self.name, knobs, {"num_splits": 0})
             splits = whole(self.name, "num_splits", chosen["num_splits"], 0, 128)
 
             def decode(slot: int) -> "torch.Tensor":
@@ -75,7 +75,7 @@ class FlashAttn2(Backend):
                 return out[:, 0]
 
             return Prepared(decode, path="flash_attn_with_kvcache")
-        settings(self.name, knobs, {})
+        knob_values(self.name, knobs, {})
         longest = (max(batch.q_lens), max(batch.kv_lens))
 
         def extend(slot: int) -> "torch.Tensor":

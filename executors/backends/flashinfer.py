@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from costmodel import Attention, Batch
-from executors.backends.settings import settings
+from executors.backends.knob_values import knob_values
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
@@ -80,11 +80,11 @@ class FlashInfer(Backend):
         attention, batch = inputs.attention, inputs.batch
         decode = batch.phase == "decode"
         if attention.is_latent or not decode:
-            kernel = settings(self.name, knobs, {"kernel": "auto"})["kernel"]
+            kernel = knob_values(self.name, knobs, {"kernel": "auto"})["kernel"]
             if kernel not in KERNELS:
                 raise ValueError(f"flashinfer: kernel={kernel!r} is not one of {', '.join(KERNELS)}")
             return _mla(inputs, str(kernel)) if attention.is_latent else _prefill(inputs, str(kernel))
-        return _decode(inputs, settings(self.name, knobs, {"use_tensor_cores": "auto"})["use_tensor_cores"])
+        return _decode(inputs, knob_values(self.name, knobs, {"use_tensor_cores": "auto"})["use_tensor_cores"])
 
 
 @dataclass(frozen=True, slots=True)

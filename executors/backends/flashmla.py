@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
-from executors.backends.settings import settings
+from executors.backends.knob_values import knob_values
 from executors.base import Backend, Knob, Knobs, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
@@ -63,7 +63,7 @@ class FlashMla(Backend):
         """Make the tile schedule with a first call, then bind one call per KV copy."""
         from flash_mla import flash_mla_with_kvcache, get_mla_metadata
 
-        settings(self.name, knobs, {})
+        knob_values(self.name, knobs, {})
         attention, batch = inputs.attention, inputs.batch
         q_len = batch.q_lens[0]
         q = inputs.q.view(batch.size, q_len, attention.num_qo_heads, attention.head_dim)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel import Attention, Batch
 from executors.backends import sglang_kernels
-from executors.backends.settings import settings, split_ladder, whole
+from executors.backends.knob_values import knob_values, split_ladder, whole
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
 from hwprofiles import Profile
 
@@ -67,14 +67,14 @@ class Triton(Backend):
         """Build the index lists and bind one call per KV copy."""
         kernels = sglang_kernels.load()
         if inputs.batch.phase != "decode":
-            settings(self.name, knobs, {})
+            knob_values(self.name, knobs, {})
             return _prepare_extend(kernels, inputs)
         sms = _sms(inputs.device)
         defaults: Mapping[str, KnobValue] = {
             "max_kv_splits": default_splits(inputs.attention, sms),
             "split_mode": "auto",
         }
-        chosen = settings(self.name, knobs, defaults)
+        chosen = knob_values(self.name, knobs, defaults)
         limit = whole(self.name, "max_kv_splits", chosen["max_kv_splits"], 1, MAX_SPLITS)
         if chosen["split_mode"] not in ("auto", "fixed"):
             raise ValueError(f"triton: split_mode={chosen['split_mode']!r} is not 'auto' or 'fixed'")

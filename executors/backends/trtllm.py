@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
-from executors.backends.settings import settings
+from executors.backends.knob_values import knob_values
 from executors.base import Backend, Knob, Knobs, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
@@ -62,7 +62,7 @@ class TrtllmMha(Backend):
         import torch
         from flashinfer.decode import trtllm_batch_decode_with_kv_cache
 
-        settings(self.name, knobs, {})
+        knob_values(self.name, knobs, {})
         attention, q = inputs.attention, inputs.q
         workspace = torch.zeros(WORKSPACE_BYTES, dtype=torch.uint8, device=inputs.device)
         sinks = None if inputs.sinks is None else inputs.sinks.float()

@@ -1,4 +1,4 @@
-"""Stand-ins for the kernel libraries: their real signatures over plain float64 attention that reads only its arguments."""
+"""Stand-ins for the kernel libraries: their real signatures over float64 attention that reads its arguments only."""
 
 from types import ModuleType
 from typing import Any

@@ -19,8 +19,14 @@ from executors.reference import make_reference
 from hwprofiles import Profile
 
 H200 = Profile(
-    id="h200", name="NVIDIA H200", vendor="NVIDIA", kind="gpu", architecture="Hopper", compute_capability="9.0", num_sms=132
-)  # fmt: skip
+    id="h200",
+    name="NVIDIA H200",
+    vendor="NVIDIA",
+    kind="gpu",
+    architecture="Hopper",
+    compute_capability="9.0",
+    num_sms=132,
+)
 GQA = Attention(8, 2, 64)
 MLA = Attention.mla(16)
 DECODE = Batch.decode([37, 100, 64], page_size=16)

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 from executors.base import Knobs, KnobValue
 
-MAX_SPLITS = 256
 
-
-def settings(backend: str, knobs: Knobs, defaults: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
+def knob_values(backend: str, knobs: Knobs, defaults: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
     """Fill in defaults.
 
     Raises:

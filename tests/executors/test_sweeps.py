@@ -1,0 +1,171 @@
+"""Sweep sets are fixed by their seed and cover what they claim; the runner writes every outcome it gets."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from costmodel import Attention, Batch
+from executors.outcome import Accuracy, Candidate, Failed, Measured, Outcome, Rejected
+from executors.sweeps import candidates as candidates_module
+from executors.sweeps.candidates import SWEPT, candidates
+from executors.sweeps.prebuilt import has_module
+from executors.sweeps.runner import describe, sweep
+from executors.sweeps.sets import ALL, CACHE_BYTES, SETS, Workload, workloads
+from executors.sweeps.warm import COMPILED, jobs
+from hwprofiles import load_profile
+
+H200 = load_profile("h200")
+GQA = Attention(32, 8, 128)
+
+
+@pytest.fixture
+def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = candidates_module.get_backend
+
+    def installed(name: str) -> Any:
+        backend = type(real(name))()
+        backend.implementation = lambda: ("library", "1.0")
+        return backend
+
+    monkeypatch.setattr(candidates_module, "get_backend", installed)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_is_fixed_by_its_seed(name: str) -> None:
+    assert workloads(name, seed=3) == workloads(name, seed=3)
+    assert workloads(name, seed=3) != workloads(name, seed=4)
+    assert workloads(name, seed=3, limit=5) == workloads(name, seed=3)[:5]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_workload_fits_the_cache_limit(name: str) -> None:
+    for work in workloads(name):
+        assert work.batch.total_kv * work.attention.kv_bytes_per_token <= CACHE_BYTES
+
+
+def test_decode_is_on_and_off_the_grid_uniform_and_ragged() -> None:
+    work = workloads("decode")
+    powers = [w for w in work if all(n & (n - 1) == 0 for n in (w.batch.size, *w.batch.kv_lens))]
+    ragged = [w for w in work if not w.batch.uniform]
+    assert len(powers) > 20
+    assert len(work) - len(powers) > 50
+    assert len(ragged) > 20
+    assert {w.batch.page_size for w in work} == {1, 64}
+    assert len({(w.attention.num_qo_heads, w.attention.num_kv_heads) for w in work}) >= 15
+
+
+def test_extend_has_every_phase() -> None:
+    batches = [w.batch for w in workloads("extend")]
+    assert {b.phase for b in batches} == {"extend", "verify", "mixed"}
+    assert any(b.topk > 1 for b in batches)
+    assert any(b.q_lens == b.kv_lens for b in batches)
+    assert any(b.phase == "extend" and b.q_lens != b.kv_lens for b in batches)
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_split_ladder_of_fa3_is_whole_and_never_above_the_tiles() -> None:
+    for kv, expected in ((4096, 32), (512, 4), (131072, 128)):
+        work = Workload(GQA, Batch.decode([kv] * 2, page_size=64), ALL)
+        found = [c for c in candidates(work, H200, seed=0) if c.backend == "fa3"]
+        splits = sorted({int(c.knobs["num_splits"]) for c in found})  # type: ignore[arg-type]
+        assert splits[0] == 0
+        assert splits[-1] == expected
+        assert set(range(1, min(16, expected) + 1)) <= set(splits)
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_triton_splits_are_swept_as_fixed_counts() -> None:
+    work = Workload(GQA, Batch.decode([8192] * 2, page_size=64), ALL)
+    found = [c.knobs for c in candidates(work, H200, seed=0) if c.backend == "triton"]
+    assert found[0] == {"max_kv_splits": 8, "split_mode": "auto"}
+    assert {k["max_kv_splits"] for k in found if k["split_mode"] == "fixed"} >= {1, 2, 4, 16, 32, 64}
+
+
+@pytest.mark.usefixtures("all_installed")
+@pytest.mark.parametrize(
+    ("name", "least"), [("decode", 1500), ("extend", 600), ("mla", 400), ("other", 200), ("splits", 1500)]
+)
+def test_a_set_offers_enough_rows(name: str, least: int) -> None:
+    assert sum(len(candidates(work, H200, seed=0)) for work in workloads(name)) >= least
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_no_candidate_needs_a_module_that_the_host_lacks() -> None:
+    for work in workloads("other"):
+        for candidate in candidates(work, H200, seed=0):
+            assert has_module(candidate.backend, work.attention, work.batch)
+            if candidate.backend == "flashinfer":
+                assert work.attention.head_dim in (64, 128)
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_candidates_are_distinct_and_the_default_comes_first() -> None:
+    for work in workloads("decode", limit=20):
+        found = candidates(work, H200, seed=0)
+        assert len({c.key for c in found}) == len(found)
+        assert {c.backend for c in found} <= set(SWEPT)
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_warming_names_each_compiled_form_once() -> None:
+    tasks = [(work, candidates(work, H200, seed=0)) for work in workloads("decode", limit=60)]
+    work = jobs(tasks)
+    assert {c.backend for _, _, found in work for c in found} == set(COMPILED)
+    forms = [(a, b.phase, b.page_size, b.size == 1, c.key) for a, b, found in work for c in found]
+    assert len(set(forms)) == len(forms)
+    assert len(forms) < sum(len(found) for _, found in tasks)
+
+
+class FakeMeasurer:
+    """Measures every candidate but those named."""
+
+    def __init__(self, answers: Mapping[str, Outcome]) -> None:
+        self.answers = answers
+        self.seeds: list[int] = []
+
+    def measure(
+        self, attention: Attention, batch: Batch, candidates: Sequence[Candidate], *, seed: int, **_: object
+    ) -> Mapping[str, Outcome]:
+        self.seeds.append(seed)
+        measured = Measured((1e-5,), Accuracy(0.0, 1.0))
+        return {c.key: self.answers.get(c.key, measured) for c in candidates if c.key != "left[]"}
+
+
+def test_every_outcome_is_written_and_a_candidate_without_one_is_not() -> None:
+    names = ("good", "bad", "unable", "left")
+    found = [Candidate(name, {}) for name in names]
+    answers = {"bad[]": Failed("incorrect", "far off"), "unable[]": Rejected(("no",))}
+    written: list[tuple[str, Outcome]] = []
+    lines: list[str] = []
+    tasks = [(Workload(GQA, Batch.decode([64]), 1), found)] * 2
+    measurer = FakeMeasurer(answers)
+    tally = sweep(measurer, tasks, lambda w, c, o: written.append((c.key, o)), seed=7, log=lines.append)  # type: ignore[arg-type]
+    assert [key for key, _ in written] == ["good[]", "bad[]", "unable[]"] * 2
+    assert tally.outcomes == {"measured": 2, "incorrect": 2, "rejected": 2}
+    assert measurer.seeds == [7, 8]
+    assert any("bad[]: incorrect: far off" in line for line in lines)
+
+
+def test_a_passed_deadline_begins_no_workload() -> None:
+    written: list[str] = []
+    task = (Workload(GQA, Batch.decode([64]), 1), [Candidate("good", {})])
+    tally = sweep(
+        FakeMeasurer({}),  # type: ignore[arg-type]
+        [task],
+        lambda w, c, o: written.append(c.key),
+        deadline=time.monotonic() - 1,
+        log=lambda line: None,
+    )
+    assert written == []
+    assert tally.workloads == 0
+
+
+def test_an_unknown_set_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="known: decode, splits"):
+        workloads("everything")
+
+
+def test_a_workload_has_a_short_name() -> None:
+    assert describe(Workload(GQA, Batch.decode([4096] * 16, page_size=64), 1)) == "decode 32/8x128 b16 kv4096 p64"
