@@ -52,6 +52,8 @@ class Measured:
     cold: bool = True
     path: str | None = None
     conditions: Conditions = field(default=Conditions())
+    sustained_seconds: float | None = None
+    """Latency after a while of nothing else, at the clocks that the device then holds; None where not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
