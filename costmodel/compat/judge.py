@@ -1,0 +1,145 @@
+"""`judge`: what SGLang's 24 backend names do with a model on a device, per phase and layer group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from costmodel.compat.device import Device, contradiction, describe
+from costmodel.compat.facts import Options, group_facts, phase_facts, server_facts
+from costmodel.compat.packages import package_reasons
+from costmodel.compat.rules import Fact, Facts, Rule
+from costmodel.compat.tables import BackendTable, load_tables
+from costmodel.layer_group import Model
+from hwprofiles import Profile
+
+Verdict = Literal["compatible", "incompatible", "rewritten", "unknown"]
+JudgedPhase = Literal["extend", "decode", "verify", "draft"]
+PHASES: tuple[JudgedPhase, ...] = ("extend", "decode", "verify", "draft")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The verdict on one name for one phase and layer group."""
+
+    backend: str
+    alias_of: str | None
+    phase: JudgedPhase
+    layer_group: int
+    """Index into the model's layer groups."""
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    """Why not, what is rewritten, or what is not known; empty where plainly compatible."""
+    notes: tuple[str, ...] = ()
+    """Remarks that change no verdict."""
+    settings: Mapping[str, Fact] = field(default_factory=dict)
+    """Settings as the server will have them, where it changes or fixes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """All verdicts for one model, device and set of options."""
+
+    model: str
+    device: str
+    sglang_version: str
+    rows: tuple[Row, ...]
+    extra: tuple[Row, ...]
+    """Names beyond the documented 24."""
+    warnings: tuple[str, ...] = ()
+
+
+def judge(model: Model, profile: Profile, options: Options | None = None) -> Judgement:
+    """Judge every backend name, phase and layer group.
+
+    Raises:
+        ValueError: Heads do not divide by the TP size.
+        ConfigError: The SGLang version is no release number.
+    """
+    options = options or Options()
+    tables = load_tables(options.sglang)
+    device = describe(profile)
+    shared = server_facts(model, device, options)
+    groups = [{**shared, **group_facts(model, group, options)} for group in model.layer_groups]
+    cases = [
+        (phase, index, {**facts, **phase_facts(phase, options)})
+        for phase in PHASES
+        for index, facts in enumerate(groups)
+    ]
+    targets = {name: _server(table, shared) for name, table in {**tables.backends, **tables.extra}.items()}
+    rows = [_row(table, targets, *case, options) for table in tables.backends.values() for case in cases]
+    extra = [_row(table, targets, *case, options) for table in tables.extra.values() for case in cases]
+    return Judgement(
+        model.name, profile.id, options.sglang, tuple(rows), tuple(extra), _warnings(profile, device, targets, options)
+    )
+
+
+def _server(table: BackendTable, shared: Facts) -> BackendTable:
+    """The table without the rules that concern the bare library call or another server."""
+    rules = tuple(rule for rule in table.rules if rule.scope != "library" and not rule.excluded(shared))
+    return replace(table, rules=rules)
+
+
+def _row(
+    table: BackendTable,
+    targets: Mapping[str, BackendTable],
+    phase: JudgedPhase,
+    group: int,
+    facts: Facts,
+    options: Options,
+) -> Row:
+    alias, resolved = table.alias, targets[table.name]
+    if alias is not None:
+        resolved = targets[alias.extend_target if phase == "extend" else alias.target]
+        if alias.settings.get("kv_cache_dtype"):
+            facts = {**facts, "kv": alias.settings["kv_cache_dtype"]}
+    fired = [rule for rule in resolved.rules if rule.holds(facts)]
+    missing = package_reasons(resolved.packages, options.packages)
+    verdict, reasons = _decide(fired, facts, missing, alias.reason if alias and alias.settings else None)
+    changes = {k: v for rule in fired for k, v in rule.settings.items()}
+    return Row(
+        table.name,
+        alias.target if alias else None,
+        phase,
+        group,
+        verdict,
+        reasons,
+        ()
+        if verdict == "incompatible"
+        else _notes(fired, facts, alias.reason if alias and not alias.settings else None),
+        {**changes, **(alias.settings if alias else {})} if verdict != "incompatible" else {},
+    )
+
+
+def _decide(
+    fired: list[Rule], facts: Facts, missing: tuple[str, ...], renamed: str | None
+) -> tuple[Verdict, tuple[str, ...]]:
+    refused = (*(rule.text(facts) for rule in fired if rule.effect == "incompatible"), *missing)
+    if refused:
+        return "incompatible", tuple(dict.fromkeys(refused))
+    unknown = tuple(rule.text(facts) for rule in fired if rule.effect == "unknown")
+    if unknown:
+        return "unknown", unknown
+    changed = tuple(rule.text(facts) for rule in fired if rule.effect == "rewritten")
+    if renamed is not None:
+        changed = (renamed, *changed)
+    return ("rewritten", changed) if changed else ("compatible", ())
+
+
+def _notes(fired: list[Rule], facts: Facts, renamed: str | None) -> tuple[str, ...]:
+    notes = tuple(rule.text(facts) for rule in fired if rule.effect == "note")
+    return (renamed, *notes) if renamed else notes
+
+
+def _warnings(
+    profile: Profile, device: Device, targets: Mapping[str, BackendTable], options: Options
+) -> tuple[str, ...]:
+    found: list[str] = []
+    conflict = contradiction(profile)
+    if conflict is not None:
+        found.append(conflict)
+    if device.platform == "other":
+        found.append(f"{profile.name}: no rules for devices of {profile.vendor}")
+    unheld = [name for name, table in targets.items() if table.alias is None and not table.held]
+    if len(unheld) > len(targets) // 2:
+        found.append(f"the tables were not read for SGLang {options.sglang}; verdicts are those of the nearest release")
+    return tuple(found)
