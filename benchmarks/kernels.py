@@ -1,0 +1,276 @@
+"""Time the project's Triton kernels against FA3, FlashInfer and FlashMLA on a Hopper GPU.
+
+    python benchmarks/kernels.py [--only TEXT] [--quick] [--out FILE.jsonl]
+
+For each shape: the libraries, the kernels' own choice, other tiles in both orientations and other split counts.
+Variants compile in parallel beforehand. Times are per call inside a CUDA graph that rotates over copies of the KV.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from costmodel import Attention, Batch
+from executors.kernels.form import Form
+from executors.kernels.tiling import SHARED_BYTES, Tile, default_tile, shape_tile, shared_bytes
+
+HOPPER_SMS = 132
+LIBRARIES = ("fa3", "flashinfer", "flashmla")
+MIN_REPLAY_SECONDS = 400e-6
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    attention: Attention
+    batch: Batch
+    small: Batch
+    """A batch that compiles the same code and fits a CPU."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    tile: Tile
+    num_splits: int = 0
+    label: str = ""
+
+
+def shapes() -> Iterator[Shape]:
+    gqa, small_kv = Attention(32, 8, 128), Attention(64, 8, 64)
+    for size, kv, page in (
+        (1, 32768, 64),
+        (4, 8192, 64),
+        (16, 8192, 64),
+        (64, 4096, 64),
+        (128, 2048, 64),
+        (16, 8192, 1),
+    ):
+        yield _decode(f"decode b{size} {kv} p{page}", gqa, [kv] * size, page)
+    yield _decode("decode b64 4096 p1", gqa, [4096] * 64, 1)
+    yield _decode("decode ragged p64", gqa, [512 + 521 * (i % 31) for i in range(64)], 64)
+    yield _decode("decode d64 b32 8192 p64", small_kv, [8192] * 32, 64)
+    yield _decode("decode tp8 b32 8192 p64", Attention(8, 1, 128), [8192] * 32, 64)
+    yield _decode("decode fp8 b64 8192 p64", Attention(32, 8, 128, kv_dtype="fp8_e4m3"), [8192] * 64, 64)
+    for heads, size, kv in ((16, 16, 8192), (16, 64, 4096), (128, 32, 4096), (128, 128, 4096)):
+        yield _decode(f"mla h{heads} b{size} {kv} p64", Attention.mla(heads), [kv] * size, 64)
+    yield _decode("mla fp8 h16 b64 4096 p64", Attention.mla(16, kv_dtype="fp8_e4m3"), [4096] * 64, 64)
+    for count, length in ((1, 2048), (1, 4096), (1, 8192), (1, 16384), (8, 1024)):
+        name = f"prefill {count}x{length} p1"
+        yield Shape(name, gqa, Batch.extend([length] * count, [length] * count), Batch.extend([256], [256]))
+    for page in (1, 64, 128):
+        batch = Batch.extend([2048] * 2, [8192] * 2, page_size=page)
+        yield Shape(f"extend 2x2048+6144 p{page}", gqa, batch, Batch.extend([256], [512], page_size=page))
+    yield Shape(
+        "verify b32 4 of 4096 p64",
+        gqa,
+        Batch.verify([4096] * 32, 4, page_size=64),
+        Batch.verify([256], 4, page_size=64),
+    )
+
+
+def _decode(name: str, attention: Attention, kv_lens: list[int], page: int) -> Shape:
+    return Shape(name, attention, Batch.decode(kv_lens, page_size=page), Batch.decode([256], page_size=page))
+
+
+def variants(shape: Shape, quick: bool) -> list[Variant]:
+    """List the own choice first, then other tiles, then other splits of the own tile."""
+    attention, batch = shape.attention, shape.batch
+    default = default_tile(attention, batch, tma=True)
+    found = [Variant(default, label="default")]
+    if quick:
+        return found
+    form = Form.of(attention, batch)
+    few_rows = max(batch.q_lens) * form.group < 64
+    kv_bytes = 1.0 if form.widen else 2.0
+    for sizes in _sizes(form, few_rows):
+        tile = shape_tile(attention, batch, sizes, tma=True)
+        fits = shared_bytes(form, replace(tile, num_stages=max(1, tile.num_stages - 1)), kv_bytes) <= SHARED_BYTES
+        if fits:
+            found.append(Variant(tile))
+            if few_rows and not form.widen:
+                found.append(Variant(replace(tile, kv_major=not tile.kv_major)))
+    if few_rows and default.source == "page" and not form.latent:
+        found.append(Variant(replace(default, tma=True)))
+    if not few_rows:
+        found.append(Variant(replace(default, heads_inner=not default.heads_inner)))
+    if batch.phase == "decode":
+        found += [Variant(default, splits) for splits in (1, 2, 4, 6, 8, 12, 16, 32, 64)]
+    return list(dict.fromkeys(found))
+
+
+def _sizes(form: Form, few_rows: bool) -> Iterator[tuple[int, int, int, int]]:
+    if form.latent and few_rows:
+        yield from ((16, 32, 8, 3), (16, 32, 4, 3), (16, 32, 8, 4), (16, 64, 8, 2), (16, 64, 8, 3), (16, 64, 4, 2))
+    elif form.latent:
+        yield from ((64, 32, 8, 3), (64, 32, 8, 2), (64, 64, 8, 2), (64, 16, 8, 4), (64, 32, 8, 4))
+    elif few_rows:
+        yield from ((16, 64, 4, 3), (16, 64, 4, 4), (16, 128, 4, 3), (16, 128, 8, 3), (16, 32, 4, 4), (16, 64, 8, 3))
+    else:
+        yield from ((128, n, 8, s) for n, s in ((64, 2), (64, 3), (64, 4), (128, 2), (128, 3), (32, 4)))
+        yield from ((64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (64, 32, 4, 4), (128, 64, 4, 3))
+
+
+def compile_variant(task: tuple[Attention, Batch, Tile]) -> tuple[Tile, str | None]:
+    """Compile one tile into Triton's cache in a process without a GPU; gives the error, if any."""
+    import torch
+    import triton
+    from compile_kernels import _NoDevice
+
+    from executors.inputs import make_inputs
+    from executors.kernels.launch import Launcher
+
+    attention, batch, tile = task
+    triton.runtime.driver.set_active(_NoDevice())
+    torch.set_num_threads(1)
+    inputs = make_inputs(attention, batch, "cpu", seed=0, slots=1)
+    launcher = Launcher(inputs, tile, 2, HOPPER_SMS, pdl=True)
+    try:
+        for call in launcher.calls(0, torch.empty_like(inputs.q[..., : attention.value_dim])):
+            call.kernel.warmup(*call.arguments, grid=call.grid, **call.options)
+    except Exception as error:  # a compiler's refusal is a result here
+        return tile, f"{type(error).__name__}: {error}"[:200]
+    return tile, None
+
+
+def seconds_per_call(run: Callable[[int], object], slots: int) -> list[float]:
+    """Time `run` inside a CUDA graph of enough calls, rotating over the KV copies."""
+    import torch
+
+    for slot in range(min(3, slots)):
+        run(slot)
+    torch.cuda.synchronize()
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for i in range(3):
+        run(i % slots)
+    stop.record()
+    torch.cuda.synchronize()
+    eager = start.elapsed_time(stop) / 3e3
+    calls = max(slots, min(512, int(MIN_REPLAY_SECONDS / max(eager, 5e-6)) + 1))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(calls):
+            run(i % slots)
+    graph.replay()
+    times = []
+    for _ in range(REPEATS):
+        start.record()
+        graph.replay()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop) / 1e3 / calls)
+    return times
+
+
+def measure(shape: Shape, tried: list[Variant], errors: dict[Tile, str]) -> Iterator[dict[str, object]]:
+    """Time the libraries and the variants on one shape."""
+    import torch
+
+    from executors.compare import compare
+    from executors.inputs import make_inputs
+    from executors.kernels.launch import Launcher
+    from executors.reference import make_reference
+    from executors.registry import get_backend
+    from hwprofiles import load_profile
+
+    inputs = make_inputs(shape.attention, shape.batch, "cuda:0", seed=1)
+    reference = make_reference(inputs, limit_seconds=0.2)
+    profile = load_profile("h200")
+    row: dict[str, object]
+    for name in LIBRARIES:
+        location = {"fa3": "Fa3", "flashinfer": "FlashInfer", "flashmla": "FlashMla"}[name]
+        row = {"shape": shape.name, "backend": name}
+        try:
+            backend = get_backend(f"executors.backends.{name}:{location}")
+            reasons = backend.reject(shape.attention, shape.batch, profile)
+            if reasons:
+                continue
+            run = backend.prepare(inputs, {}).run
+            accuracy = compare(run(0), reference)
+            yield row | {"us": _micro(seconds_per_call(run, inputs.slots)), "correct": accuracy.correct}
+        except Exception as error:
+            yield row | {"error": f"{type(error).__name__}: {error}"[:160]}
+    for variant in tried:
+        row = {"shape": shape.name, "backend": "attnroof_triton", "label": variant.label, "tile": asdict(variant.tile)}
+        row["asked_splits"] = variant.num_splits
+        if variant.tile in errors:
+            yield row | {"error": errors[variant.tile]}
+            continue
+        try:
+            launcher = Launcher(inputs, variant.tile, variant.num_splits, HOPPER_SMS, pdl=True)
+            accuracy = compare(launcher.run(0), reference)
+            times = seconds_per_call(launcher.run, inputs.slots)
+            yield row | {
+                "us": _micro(times),
+                "splits": launcher.schedule.num_splits,
+                "programs": len(launcher.schedule.work) * launcher.form.kv_heads,
+                "correct": accuracy.correct,
+                "error_over_tolerance": accuracy.max_error / accuracy.tolerance,
+            }
+        except Exception as error:
+            yield row | {"error": f"{type(error).__name__}: {error}"[:160]}
+    torch.cuda.empty_cache()
+
+
+def _micro(times: list[float]) -> float:
+    return round(statistics.median(times) * 1e6, 2)
+
+
+def _line(row: dict[str, object]) -> str:
+    tile = row.get("tile")
+    what = ""
+    if isinstance(tile, dict):
+        flags = "".join(f if tile[n] else "-" for n, f in (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h")))
+        sizes = f"{tile['block_m']}x{tile['block_n']} w{tile['num_warps']} s{tile['num_stages']}"
+        what = f"{sizes} {flags} splits {row.get('splits')}"
+    state = "" if row.get("correct", True) else "  INCORRECT"
+    return f"  {row['backend']:16} {what:36} {row.get('us', row.get('error'))}{state} {row.get('label', '')}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="Shapes whose name holds this text.")
+    parser.add_argument("--quick", action="store_true", help="The own choice only.")
+    parser.add_argument("--out", type=Path, help="Write every row as a JSON line.")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    chosen = [s for s in shapes() if options.only in s.name]
+    tried = {s.name: variants(s, options.quick) for s in chosen}
+    tasks = {(s.attention, s.small, v.tile) for s in chosen for v in tried[s.name]}
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        results = list(pool.map(compile_variant, tasks, chunksize=2))
+    errors = {tile: error for tile, error in results if error}
+    print(f"{len(tasks)} kernels compiled in {time.perf_counter() - started:.0f} s, {len(errors)} refused", flush=True)
+    rows = []
+    for shape in chosen:
+        print(shape.name, flush=True)
+        for row in measure(shape, tried[shape.name], errors):
+            rows.append(row)
+            print(_line(row), flush=True)
+        _summary(rows, shape.name)
+    if options.out:
+        options.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(f"{time.perf_counter() - started:.0f} s in all")
+    return 0
+
+
+def _summary(rows: list[dict[str, object]], name: str) -> None:
+    timed = [r for r in rows if r["shape"] == name and "us" in r and r["correct"]]
+    own = [r for r in timed if r["backend"] == "attnroof_triton"]
+    library = [r["us"] for r in timed if r["backend"] in LIBRARIES]
+    if own and library:
+        default = next((r["us"] for r in own if r["label"] == "default"), float("nan"))
+        best = min(r["us"] for r in own)  # type: ignore[type-var]
+        print(f"  ratio to the best library: default {default / min(library):.3f}, best {best / min(library):.3f}")  # type: ignore[operator]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

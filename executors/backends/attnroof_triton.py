@@ -1,0 +1,136 @@
+"""The project's own Triton kernels: split-KV decode, extend, verify and absorbed MLA in one tunable backend."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from costmodel import Attention, Batch
+from executors.base import Backend, Knob, Knobs, Prepared
+from executors.kernels.tiling import default_tile, fits, tile_of
+from hwprofiles import Profile
+
+if TYPE_CHECKING:
+    from executors.inputs import Inputs
+
+KERNELS_VERSION = "1.0"
+"""Changes whenever the kernels or their defaults change in speed."""
+MIN_CAPABILITY = (8, 0)
+HOPPER = (9, 0)
+MAX_SPLITS = 128
+INTERPRETED_SMS = 8
+"""Processors to split for under Triton's interpreter, which has none."""
+
+
+class AttnroofTriton(Backend):
+    """The kernels of `executors/kernels`; `num_splits` 0 and other knobs at their first value are the own choice."""
+
+    name = "attnroof_triton"
+    phases = frozenset({"decode", "extend", "verify", "mixed"})
+    kv_dtypes = frozenset({"bf16", "fp16", "fp8_e4m3", "fp8_e5m2"})
+    install_hint = "pip install triton"
+
+    def implementation(self) -> tuple[str, str] | None:
+        """Name the kernels' version, where Triton is installed."""
+        try:
+            version("triton")
+        except PackageNotFoundError:
+            return None
+        return "attnroof", KERNELS_VERSION
+
+    def reject(self, attention: Attention, batch: Batch, profile: Profile) -> list[str]:
+        """Say all reasons why this workload cannot run on this device."""
+        reasons = super().reject(attention, batch, profile)
+        if attention.top_k is not None:
+            reasons.append("sparse attention")
+        if attention.kv_dtype in ("bf16", "fp16") and attention.kv_dtype != attention.dtype:
+            reasons.append(f"KV dtype {attention.kv_dtype} beside queries in {attention.dtype}")
+        if max(attention.head_dim, attention.value_dim) > 576 or (attention.head_dim > 256 and not attention.is_latent):
+            reasons.append(f"head dim {attention.head_dim} above 256")
+        if attention.head_dim % 8 or attention.value_dim % 8:
+            reasons.append(f"head dims {attention.head_dim} and {attention.value_dim} are not multiples of 8")
+        capability = _capability(profile)
+        if capability is not None and capability < MIN_CAPABILITY:
+            reasons.append(f"compute capability {profile.compute_capability} below 8.0")
+        if attention.kv_dtype == "fp8_e4m3" and capability is not None and capability < (8, 9):
+            reasons.append("fp8_e4m3 needs compute capability 8.9")
+        return reasons
+
+    def knobs(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Knob, ...]:
+        """Name splits and tile sizes, the own choice first; sizes that exceed shared memory are left out."""
+        tma = (_capability(profile) or (0, 0)) >= HOPPER
+        default = default_tile(attention, batch, tma=tma)
+        longest = -(-max(batch.kv_lens) // default.block_n)
+        splits = tuple(s for s in _split_ladder() if s <= longest)
+        rows = max(batch.q_lens) * attention.group_size
+        sizes = {
+            "block_m": tuple(m for m in (16, 32, 64, 128) if m < 2 * rows or m == 16),
+            "block_n": (32, 64, 128),
+            "num_warps": (4, 8),
+            "num_stages": (2, 3, 4),
+        }
+        knobs = [Knob("num_splits", (0, *splits))]
+        for name, values in sizes.items():
+            first = getattr(default, name)
+            usable = [v for v in values if v != first and fits(attention, batch, {name: v}, tma=tma)]
+            knobs.append(Knob(name, (first, *usable)))
+        return tuple(knobs)
+
+    def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
+        """Plan, compile and allocate.
+
+        Raises:
+            ValueError: A knob is unknown or out of range.
+        """
+        import time
+
+        from executors.kernels.launch import Launcher
+
+        num_sms, hopper = _device(inputs.device)
+        tile = tile_of(inputs.attention, inputs.batch, knobs, tma=hopper)
+        splits = min(int(knobs.get("num_splits") or 0), MAX_SPLITS)
+        interpreted = not inputs.device.startswith("cuda")
+        launcher = Launcher(inputs, tile, splits, num_sms, pdl=hopper and not interpreted)
+        started = time.perf_counter()
+        launcher.run(0)
+        _synchronize(inputs.device)
+        kind = "kv-major" if tile.kv_major else "row-major"
+        source = f"{'tma ' if tile.tma else ''}{tile.source}"
+        return Prepared(
+            run=launcher.run,
+            plan=launcher.plan,
+            compile_seconds=time.perf_counter() - started,
+            path=(
+                f"{kind} {tile.block_m}x{tile.block_n}, {tile.num_warps} warps, {tile.num_stages} stages, {source}, "
+                f"{launcher.schedule.num_splits} splits"
+            ),
+            workspace_bytes=launcher.workspace_bytes,
+            keep=(launcher,),
+        )
+
+
+def _split_ladder() -> tuple[int, ...]:
+    """Every split count to 16, every second to 32, every fourth to 64, then 96 and 128."""
+    return (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), 96, MAX_SPLITS)
+
+
+def _capability(profile: Profile) -> tuple[int, int] | None:
+    if profile.compute_capability is None:
+        return None
+    major, _, minor = profile.compute_capability.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _device(device: str) -> tuple[int, bool]:
+    """Give SM count and whether the device has Hopper's copy engine and dependent launch."""
+    import torch
+
+    if not device.startswith("cuda"):
+        return INTERPRETED_SMS, True
+    properties = torch.cuda.get_device_properties(device)
+    return int(properties.multi_processor_count), (properties.major, properties.minor) >= HOPPER
+
+
+def _synchronize(device: str) -> None:
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)

@@ -1,0 +1,143 @@
+"""Which program works on what: row tiles cut into ranges of keys, longest first, planned once per forward step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from costmodel import Attention, Batch
+from costmodel.attention import DTYPE_BYTES
+from executors.kernels.form import Form
+from executors.kernels.tiling import SHARED_BYTES, Tile, shared_bytes
+
+Ints = npt.NDArray[np.int64]
+
+BYTES_PER_SECOND_PER_SM = 33e9
+"""Share of memory bandwidth of one of Hopper's SMs when all are busy."""
+FLOPS_PER_SECOND_PER_SM = 3.5e12
+"""Matrix rate that one SM reaches in these kernels."""
+SATURATION = 0.6
+"""Share of the SMs that saturates memory when each has a pipeline of tiles in flight."""
+START_SECONDS = 1.5e-6
+"""Time from the start of a program to its first tile, and from its last tile to its end."""
+MERGE_SECONDS = 1.5e-6
+MERGE_SECONDS_PER_PART = 0.05e-6
+MAX_SPLITS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The programs of one forward step."""
+
+    work: npt.NDArray[np.int32]
+    """`[items, 8]`: request, first row, first key, end of keys, slot or -1, first token, tokens, visible keys."""
+    merges: npt.NDArray[np.int32]
+    """`[split tiles, 8]`: first slot, parts, first row, first token, tokens."""
+    slots: int
+    """Partial results per KV head."""
+    num_splits: int
+    """Parts of the longest row tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the choice of splits needs to know of a device."""
+
+    num_sms: int
+    programs_per_sm: int
+
+    @classmethod
+    def of(cls, num_sms: int, form: Form, tile: Tile, kv_bytes: float) -> "Machine":
+        """Count the programs of `tile` that fit an SM."""
+        by_shared = int(SHARED_BYTES // (shared_bytes(form, tile, kv_bytes) + 1024))
+        by_registers = 8 // tile.num_warps if tile.kv_major else 8 // max(4, tile.num_warps)
+        return cls(num_sms, max(1, min(by_shared, max(1, by_registers), 4)))
+
+
+def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: int, num_sms: int) -> Schedule:
+    """Cut a batch into programs.
+
+    Args:
+        attention: The layer.
+        batch: The requests.
+        tile: Shape of one program's work.
+        num_splits: Parts of the longest row tile, shorter ones get fewer; 0 means the own choice.
+        num_sms: Streaming multiprocessors to fill.
+    """
+    form = Form.of(attention, batch)
+    q_lens = np.asarray(batch.q_lens, dtype=np.int64)
+    kv_lens = np.asarray(batch.kv_lens, dtype=np.int64)
+    q_starts = np.cumsum(q_lens) - q_lens
+    row_tiles = -(-q_lens * form.group // tile.block_m)
+    request = np.repeat(np.arange(len(q_lens)), row_tiles)
+    row0 = (np.arange(len(request)) - np.repeat(np.cumsum(row_tiles) - row_tiles, row_tiles)) * tile.block_m
+    low, high = _visible_range(form, tile, row0, q_lens[request], kv_lens[request])
+    steps = -(-(high - low) // tile.block_n)
+    longest = int(steps.max())
+    if num_splits <= 0:
+        num_splits = _choose_splits(attention, form, tile, steps, num_sms)
+    parts = -(-steps // -(-longest // min(num_splits, longest)))
+
+    index = np.repeat(np.arange(len(parts)), parts)
+    part = np.arange(len(index)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begin = low[index] + steps[index] * part // parts[index] * tile.block_n
+    stop = np.minimum(low[index] + steps[index] * (part + 1) // parts[index] * tile.block_n, high[index])
+    split = parts > 1
+    first_slot = np.where(split, np.cumsum(parts * split) - parts * split, -1)
+    slot = np.where(split[index], first_slot[index] + part, -1)
+    owner = request[index]
+    work = np.stack(
+        [owner, row0[index], begin, stop, slot, q_starts[owner], q_lens[owner], kv_lens[owner]], axis=1
+    ).astype(np.int32)
+    if not batch.uniform or len(row0) > len(q_lens):
+        work = work[np.argsort(begin - stop, kind="stable")]
+    merged = request[split]
+    merges = np.zeros((len(merged), 8), dtype=np.int32)
+    for column, values in enumerate((first_slot[split], parts[split], row0[split], q_starts[merged], q_lens[merged])):
+        merges[:, column] = values
+    return Schedule(np.ascontiguousarray(work), merges, int((parts * split).sum()), int(parts.max()))
+
+
+def _visible_range(form: Form, tile: Tile, row0: Ints, q_len: Ints, kv_len: Ints) -> tuple[Ints, Ints]:
+    """Find the keys that the rows of each tile see: aligned first key and end."""
+    first = row0 // form.group
+    last = np.minimum((row0 + tile.block_m - 1) // form.group, q_len - 1)
+    low = np.zeros_like(kv_len)
+    if form.window:
+        low = np.maximum(low, kv_len - q_len + first - form.window + 1)
+    if form.chunk:
+        low = np.maximum(low, (kv_len - q_len + first) // form.chunk * form.chunk)
+    high = kv_len - q_len + last + 1 if form.causal else kv_len
+    return low // tile.block_n * tile.block_n, high
+
+
+def _choose_splits(attention: Attention, form: Form, tile: Tile, steps: Ints, num_sms: int) -> int:
+    """Choose the parts of the longest tile that finish earliest."""
+    kv_bytes = DTYPE_BYTES[attention.kv_dtype]
+    machine = Machine.of(num_sms, form, tile, kv_bytes)
+    lengths, counts = np.unique(steps, return_counts=True)
+    longest = int(lengths[-1])
+    step_bytes = tile.block_n * (attention.head_dim + (0 if form.latent else form.value_dim)) * kv_bytes
+    step_flops = 2.0 * tile.block_m * tile.block_n * (attention.head_dim + form.value_dim)
+    memory = step_bytes / BYTES_PER_SECOND_PER_SM
+    compute = step_flops / FLOPS_PER_SECOND_PER_SM
+    step_seconds = max(memory, compute) / num_sms
+    busy = num_sms * (SATURATION if memory > compute else 1.0)
+    best, best_seconds = 1, float("inf")
+    tried = set()
+    for splits in range(1, min(longest, MAX_SPLITS) + 1):
+        size = -(-longest // splits)
+        if size in tried:
+            continue
+        tried.add(size)
+        parts = -(-lengths // size)
+        programs = float((parts * counts).sum()) * form.kv_heads
+        total_steps = float((lengths * counts).sum()) * form.kv_heads
+        full, rest = divmod(programs, num_sms * machine.programs_per_sm)
+        seconds = step_seconds * total_steps / programs * (programs - rest + (max(rest, busy) if rest else 0.0))
+        seconds += START_SECONDS * (full + (rest > 0))
+        if size < longest:
+            seconds += MERGE_SECONDS + MERGE_SECONDS_PER_PART * -(-longest // size)
+        if seconds < best_seconds:
+            best, best_seconds = splits, seconds
+    return best
