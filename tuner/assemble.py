@@ -7,7 +7,7 @@ from costmodel import Prediction
 from executors.outcome import Candidate
 from tuner.noise import timing
 from tuner.reachable import sglang_reaches
-from tuner.row import Choice, Counts, Row, Status
+from tuner.row import Choice, Counts, Row, Status, Tried
 from tuner.session import Known
 from tuner.space import Space
 from tuner.spec import spec_of
@@ -65,7 +65,7 @@ def assemble(workload: Workload, found: Findings) -> Row:
         noise=_noise(verdict, best, found.times),
         status=_status(verdict, found),
         counts=_counts(found),
-        measured={key: 1e6 * timing(seconds).seconds for key, seconds in found.times.items()},
+        tried={key: _tried(found, key) for key in sorted(found.times, key=lambda k: timing(found.times[k]).seconds)},
         notes=tuple(notes),
         failures={**failures, **(found.rejections or {})},
     )
@@ -101,6 +101,12 @@ class _Picker:
             plan_us=_us(known.plan_seconds) if known else None,
             eager_us=_us(known.eager_seconds) if known else None,
         )
+
+
+def _tried(found: Findings, key: str) -> Tried:
+    prediction = found.predictions.get(key)
+    predicted = None if prediction is None else 1e6 * prediction.seconds
+    return Tried(measured_us=1e6 * timing(found.times[key]).seconds, predicted_us=predicted)
 
 
 def _reaches(workload: Workload, candidate: Candidate) -> bool:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from costmodel import Attention
 from costmodel.record import RecordedDevice
+from tuner.between import Between
 from tuner.filename import configuration_name
 from tuner.row import Frozen, Row
 
@@ -56,13 +57,15 @@ class Configuration(Frozen):
     schema_version: int = SCHEMA_VERSION
     device: RecordedDevice
     attention: dict[str, Any]
-    page_size: int = Field(1, ge=1)
+    page_size: int = Field(default=1, ge=1)
     """Tokens in one page of the KV cache, for all rows."""
     provenance: Provenance
     decode: dict[str, Row] = Field(default_factory=dict)
     extend: dict[str, Row] = Field(default_factory=dict)
     verify: dict[str, Row] = Field(default_factory=dict)
     mixed: dict[str, Row] = Field(default_factory=dict)
+    between: dict[str, Between] = Field(default_factory=dict)
+    """Winners between the rows, by phase."""
     superseded: tuple[Row, ...] = ()
     """Rows of other library versions whose place a newer row has taken."""
 

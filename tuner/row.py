@@ -23,15 +23,15 @@ class Choice(Frozen):
     backend: str
     implementation: str
     implementation_version: str
-    knobs: dict[str, KnobValue] = {}
+    knobs: dict[str, KnobValue] = Field(default_factory=dict)
     sglang: bool = False
     """Whether SGLang's flags and environment reach it."""
-    predicted_us: float | None = Field(None, gt=0)
-    low_us: float | None = Field(None, gt=0)
-    high_us: float | None = Field(None, gt=0)
-    measured_us: float | None = Field(None, gt=0)
-    p10_us: float | None = Field(None, gt=0)
-    p90_us: float | None = Field(None, gt=0)
+    predicted_us: float | None = Field(default=None, gt=0)
+    low_us: float | None = Field(default=None, gt=0)
+    high_us: float | None = Field(default=None, gt=0)
+    measured_us: float | None = Field(default=None, gt=0)
+    p10_us: float | None = Field(default=None, gt=0)
+    p90_us: float | None = Field(default=None, gt=0)
     repeats: int = 0
     plan_us: float | None = None
     eager_us: float | None = None
@@ -52,6 +52,13 @@ class Choice(Frozen):
         if self.measured_us is None or self.predicted_us is None:
             return None
         return self.predicted_us / self.measured_us - 1
+
+
+class Tried(Frozen):
+    """One measured candidate, microseconds."""
+
+    measured_us: float = Field(gt=0)
+    predicted_us: float | None = Field(default=None, gt=0)
 
 
 class Counts(Frozen):
@@ -82,7 +89,7 @@ class Row(Frozen):
     kv_len: int = Field(ge=1)
     """Mean visible tokens of a request."""
     max_kv_len: int = Field(ge=1)
-    topk: int = Field(1, ge=1)
+    topk: int = Field(default=1, ge=1)
     spec: str
     """The batch in vLLM's grammar."""
     layers: int = 1
@@ -96,13 +103,11 @@ class Row(Frozen):
     """Relative half-width of the comparison with the default."""
     status: Status
     counts: Counts
-    measured: dict[str, float] = {}
-    """Every measured candidate to its latency, microseconds."""
+    tried: dict[str, Tried] = Field(default_factory=dict)
+    """Every measured candidate."""
     notes: tuple[str, ...] = ()
-    failures: dict[str, str] = {}
+    failures: dict[str, str] = Field(default_factory=dict)
     """Candidate or backend to why it gave no time."""
-    records: tuple[str, ...] = ()
-    """Times of the records behind the row, first and last."""
 
     @property
     def ragged(self) -> bool:

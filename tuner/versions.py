@@ -3,7 +3,7 @@
 import re
 
 from costmodel.record import RecordedDevice
-from hwprofiles import UnknownProfile, load_profile
+from hwprofiles import ProfileError, load_profile
 
 
 def same_implementation(old: tuple[str, str], new: tuple[str, str]) -> bool:
@@ -29,7 +29,7 @@ def device_differences(old: RecordedDevice, new: RecordedDevice) -> list[str]:
 def _product(name: str) -> str:
     try:
         return load_profile(name).id
-    except UnknownProfile:
+    except ProfileError:
         return name
 
 

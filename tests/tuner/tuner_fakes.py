@@ -9,9 +9,12 @@ from costmodel import Attention, Batch, Prediction
 from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Measured, Outcome, Rejected
 from hwprofiles import Profile, load_profile
+from tuner.attention_fields import attention_fields
 from tuner.budget import Budget
+from tuner.configuration import Configuration, Provenance
 from tuner.cost import TrialCost
 from tuner.owner import Owner
+from tuner.row import Choice, Counts, Row, Tried
 from tuner.search import Tools
 from tuner.store import Store, open_store
 from tuner.workload import Workload
@@ -129,3 +132,60 @@ def whole(**limits: object) -> Budget:
 
 def sqlite(folder: Path) -> str:
     return f"sqlite:///{folder / 'study.db'}"
+
+
+def row(spec: str = "8q1s4k", *, version: str = "3.0.0", best: tuple[str, int] = ("fa3", 8), scale: float = 1.0) -> Row:
+    """A measured row whose winner has SGLang's default beside it."""
+    point = workload(spec).point
+    default = choice("fa3", 0, version, scale)
+    winner = choice(*best, version, scale)
+    tried = {
+        c.key: Tried(measured_us=1e6 * scale * true_seconds(c), predicted_us=1e6 * scale * true_seconds(c))
+        for c in all_candidates()
+    }
+    return Row(
+        phase=point.phase,
+        batch_size=point.batch_size,
+        q_len=point.q_len,
+        kv_len=point.kv_len,
+        max_kv_len=point.max_kv_len,
+        spec=spec,
+        best=winner,
+        best_sglang=default,
+        runner_up=choice("fa3", 4, version, scale),
+        sglang_default=default,
+        gain=(default.measured_us or 0) / (winner.measured_us or 1),
+        noise=0.004,
+        status="measured",
+        counts=Counts(candidates=7, measured=4, skipped=3),
+        tried=tried,
+    )
+
+
+def choice(backend: str, value: int, version: str = "3.0.0", scale: float = 1.0) -> Choice:
+    c = candidate(backend, value)
+    us = 1e6 * scale * true_seconds(c)
+    name = {"fa3": "flash_attn_interface", "triton": "sglang"}[backend]
+    reached = backend == "triton" or value == 0
+    return Choice(
+        backend=backend,
+        implementation=name,
+        implementation_version=version,
+        knobs=dict(c.knobs),
+        sglang=reached,
+        predicted_us=us,
+        measured_us=us,
+        p10_us=0.998 * us,
+        p90_us=1.002 * us,
+        repeats=7,
+    )
+
+
+def configuration(rows: Sequence[Row], attention: Attention = GQA, page_size: int = 1) -> Configuration:
+    empty = Configuration(
+        device=ENVIRONMENT.recorded(),
+        attention=attention_fields(attention),
+        page_size=page_size,
+        provenance=Provenance(tool="attnroof 0", created="2026-11-30T00:00:00Z", command="attnroof tune", layers=32),
+    )
+    return empty.with_rows(rows)

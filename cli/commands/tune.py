@@ -1,0 +1,109 @@
+"""`attnroof tune`: from a model's config.json to a verified, saved attention configuration."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cli.errors import AnswerIsNo
+from cli.options import JsonOption, KvDtypeOption, ModelOption, PageSizeOption, TpOption
+from cli.output import print_table, stdout_console, write_json
+
+if TYPE_CHECKING:
+    from tuner.tune import Result
+
+DeviceOption = Annotated[str | None, typer.Option("--device", help="cuda:0, cpu or all; the first GPU, else the CPU.")]
+SpecOption = Annotated[list[str] | None, typer.Option("--batch-spec", help="A batch such as 8q1s4k; may be repeated.")]
+EffortOption = Annotated[Literal["quick", "full"], typer.Option("--effort", help="quick: few runs; full: to the end.")]
+TrialsOption = Annotated[int | None, typer.Option("--trials", min=1, help="Runs of candidates in all.")]
+SecondsOption = Annotated[float | None, typer.Option("--budget-seconds", min=1, help="Seconds in all.")]
+StorageOption = Annotated[str | None, typer.Option("--storage", help="SQLAlchemy URL; default sqlite in --out.")]
+StudyOption = Annotated[str, typer.Option("--study", help="Prefix of the studies' names.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with studies that exist.")]
+WorkerOption = Annotated[bool, typer.Option("--worker", help="Share the studies with other workers.")]
+PlanOption = Annotated[bool, typer.Option("--plan-only", help="Say what would be run and how long it takes.")]
+OutOption = Annotated[str, typer.Option("--out", help="Folder for configurations, records and the study.")]
+DtypeOption = Annotated[
+    Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="auto: the model's; on a CPU by measurement.")
+]
+
+
+def tune(
+    model: ModelOption,
+    device: DeviceOption = None,
+    batch_spec: SpecOption = None,
+    effort: EffortOption = "quick",
+    trials: TrialsOption = None,
+    budget_seconds: SecondsOption = None,
+    storage: StorageOption = None,
+    study: StudyOption = "attnroof",
+    resume: ResumeOption = False,
+    worker: WorkerOption = False,
+    plan_only: PlanOption = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Draws inputs, order and samples.")] = 0,
+    out: OutOption = "results",
+    tp: TpOption = 1,
+    page_size: PageSizeOption = 1,
+    kv_cache_dtype: KvDtypeOption = "auto",
+    dtype: DtypeOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Run the real backends where the model is unsure, and save what wins."""
+    from pathlib import Path
+
+    from cli.progress import progress
+    from cli.tuned_table import plan_json, plan_table, result_json
+    from executors.isolated import IsolatedMeasurer
+    from tuner.budget import Budget
+    from tuner.events import Note
+    from tuner.job import Asked, prepare_job
+    from tuner.plan import plan_run
+    from tuner.setup import Options, device_profile, first_device, make_provenance
+    from tuner.tune import NothingRuns, check_new
+    from tuner.tune import tune as run
+
+    budget = Budget(trials, budget_seconds)
+    device = device or first_device()
+    options = Options(device, Path(out), storage, study, effort, seed)
+    asked = Asked(model, tuple(batch_spec or ()), tp, page_size, kv_cache_dtype, dtype)
+    with progress() as observe, IsolatedMeasurer(device) as measurer:
+        profile = device_profile(device, lambda text: observe(Note(text)))
+        job = prepare_job(asked, options, measurer, profile, observe)
+        if plan_only:
+            plan = plan_run(job.request, job.tools)
+        else:
+            if not (resume or worker):
+                check_new(job.request, job.tools)
+            provenance = make_provenance(options, measurer.environment(), command_line(), job.model.name, tp)
+            try:
+                result = run(job.request, job.tools, budget, options.out, provenance)
+            except NothingRuns as error:
+                raise AnswerIsNo(str(error)) from None
+    if plan_only:
+        write_json(plan_json(plan)) if as_json else print_table(plan_table(plan))
+    elif as_json:
+        write_json(result_json(result, device))
+    else:
+        show(result, device)
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    import shlex
+    import sys
+
+    return shlex.join(["attnroof", *sys.argv[1:]])
+
+
+def show(result: "Result", device: str) -> None:
+    """Print the table, the files and the commands that use them."""
+    from cli.tuned_table import commands, summary, tuned_table
+
+    print_table(tuned_table(result.rows))
+    console = stdout_console()
+    for line in summary(result):
+        console.print(line, markup=False, soft_wrap=True)
+    for path in result.files:
+        console.print(f"saved {path}", markup=False, soft_wrap=True)
+    console.print("use it:")
+    for command in commands(result, device):
+        console.print(f"  {command}", markup=False, soft_wrap=True)

@@ -1,0 +1,27 @@
+"""What runs when nothing is tuned: the backends that SGLang chooses by itself."""
+
+from collections.abc import Callable
+
+from costmodel import Model
+from hwprofiles import Profile
+
+Defaults = Callable[[str], tuple[str, ...]]
+"""Phase to backends, first choice first."""
+
+
+def engine_defaults(model: Model, profile: Profile, tensor_parallel: int, page_size: int) -> Defaults:
+    """Ask SGLang's own rules for the model on the device.
+
+    Verification of drafts runs on the prefill backend, as SGLang does by default.
+    """
+    if profile.kind == "cpu":
+        return lambda phase: ("torch_native",)
+    from costmodel import sglang_resolve
+
+    arguments = ["--tp-size", str(tensor_parallel)]
+    if page_size != 1:
+        arguments += ["--page-size", str(page_size)]
+    resolved = sglang_resolve(model, profile, arguments)
+    return lambda phase: tuple(
+        name for name in ((resolved.decode if phase == "decode" else resolved.prefill),) if name is not None
+    )

@@ -1,0 +1,123 @@
+"""From what a person asked for to the tools of a run: device, profile, storage, measurer, records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from executors.environment import Environment
+from executors.measurer import Measurer
+from executors.outcome import Candidate, Outcome
+from executors.records import Workload as Measurement
+from executors.records import append_records, to_record
+from hwprofiles import Profile, detect_devices, detect_profile
+from tuner.configuration import ConfigurationError, Provenance
+from tuner.cost import TrialCost
+from tuner.events import Observer, silent
+from tuner.owner import Owner
+from tuner.search import Defaults, Tools
+from tuner.store import open_store
+from tuner.strategy import PLANS, Effort
+from tuner.workload import Workload
+
+RECORDS = "records.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is to be done."""
+
+    device: str
+    out: Path
+    storage: str | None = None
+    """SQLAlchemy URL; None means a SQLite file in `out`."""
+    prefix: str = "attnroof"
+    effort: Effort = "quick"
+    seed: int = 0
+
+    @property
+    def storage_url(self) -> str:
+        """The storage's URL."""
+        return self.storage or f"sqlite:///{self.out / 'study.db'}"
+
+
+def first_device() -> str:
+    """The first GPU, else the CPU."""
+    return detect_devices()[0].seen.device
+
+
+def device_profile(device: str, say: Callable[[str], None] = lambda _: None, *, calibrated: bool = True) -> Profile:
+    """Profile of a device at hand; a CPU that was never calibrated is calibrated quickly, if it has to be.
+
+    Raises:
+        hwprofiles.ProfileError: There is no such device.
+    """
+    profile = detect_profile(device)
+    if calibrated and device == "cpu" and profile.measured is None:
+        from executors.calibrate import quick_cpu
+
+        say(f"calibrating {profile.name} quickly (attnroof hw calibrate --device cpu keeps a thorough one)")
+        return profile.model_copy(update={"measured": quick_cpu()})
+    return profile
+
+
+def make_tools(
+    options: Options, measurer: Measurer, profile: Profile, defaults: Defaults, observe: Observer = silent
+) -> Tools:
+    """Open the storage and bring everything together.
+
+    Raises:
+        ConfigurationError: The output folder cannot be written.
+        StoreError: The storage cannot be opened.
+    """
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot make the folder {options.out}: {error.strerror or error}") from None
+    environment = measurer.environment()
+    store = open_store(options.storage_url)
+    return Tools(
+        measurer=measurer,
+        profile=profile,
+        store=store,
+        owner=Owner.me(environment.device),
+        cost=TrialCost(environment.kind, PLANS[options.effort].repeats),
+        record=Recorder(options.out / RECORDS, measurer),
+        defaults=defaults,
+        effort=options.effort,
+        prefix=options.prefix,
+        seed=options.seed,
+        observe=observe,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Appends one JSON line per outcome."""
+
+    path: Path
+    measurer: Measurer
+
+    def __call__(self, workload: Workload, candidate: Candidate, outcome: Outcome) -> str:
+        """Write the record and return its line."""
+        what = Measurement(workload.attention, workload.batch, self.measurer.environment())
+        record = to_record(what, candidate, outcome, self.measurer.implementation(candidate.backend))
+        append_records(self.path, [record])
+        return record.to_line()
+
+
+def make_provenance(options: Options, environment: Environment, command: str, model: str | None, tp: int) -> Provenance:
+    """Say where the rows of this run come from."""
+    return Provenance(
+        tool=f"attnroof {version('attnroof')}",
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        command=command,
+        model=model,
+        tensor_parallel=tp,
+        seed=options.seed,
+        source=environment.source,
+        torch=environment.torch,
+        cuda=environment.cuda,
+        records=RECORDS,
+    )
