@@ -43,8 +43,9 @@ def write_roofline(profiles: Sequence[Profile], dtypes: Sequence[str], out: Path
     figure, axes = plt.subplots(figsize=(9, 6), layout="constrained")
     for label, bandwidth, peak, measured in roofs:
         style = "--" if measured else "-"
-        (line,) = axes.plot(_INTENSITIES, [min(peak, bandwidth * x) for x in _INTENSITIES], style, label=label)
         ridge = peak / bandwidth
+        intensities = sorted((*_INTENSITIES, ridge))
+        (line,) = axes.plot(intensities, [min(peak, bandwidth * x) for x in intensities], style, label=label)
         axes.plot([ridge], [peak], "o", color=line.get_color())
         axes.annotate(f"{ridge:.0f}", (ridge, peak), textcoords="offset points", xytext=(4, -12), fontsize=8)
     axes.set(xscale="log", yscale="log", xlabel="FLOP per byte of memory traffic", ylabel="FLOP/s attainable")

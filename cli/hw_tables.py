@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MATRIX_DTYPES = ("bf16", "fp16", "fp8", "fp4", "int8")
+DESCRIPTIONS = {"name", "vendor", "kind", "architecture", "arch_target", "compute_capability", "unit", "sm_kind"}
 FEATURES = {
     "cp_async": "cp.async",
     "tma": "TMA",
@@ -104,7 +105,8 @@ def show_table(profile: Profile) -> "Table":
             continue
         pairs = {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
         for field, each in pairs.items():
-            table.add_row(field, with_unit(field, each), profile.origin(field) or "")
+            origin = None if field in DESCRIPTIONS else profile.origin(field)
+            table.add_row(field, with_unit(field, each), origin or "")
     for name, value in profile.unconfirmed.items():
         table.add_row(name, with_unit(name, value), "unconfirmed")
     return table
@@ -127,10 +129,11 @@ def measured_pairs(profile: Profile) -> list[tuple[str, float | None, float]]:
     if seen is None:
         return []
     clock, sms, exp = profile.boost_clock_hz, profile.num_sms, profile.exp_per_clk_per_sm
+    memory = None if profile.origin("memory_bytes_per_s") == "measured" else profile.memory_bytes_per_s
     pairs: list[tuple[str, float | None, float | None]] = [
-        ("read_bytes_per_s", profile.memory_bytes_per_s, seen.read_bytes_per_s),
-        ("write_bytes_per_s", profile.memory_bytes_per_s, seen.write_bytes_per_s),
-        ("copy_bytes_per_s", profile.memory_bytes_per_s, seen.copy_bytes_per_s),
+        ("read_bytes_per_s", memory, seen.read_bytes_per_s),
+        ("write_bytes_per_s", memory, seen.write_bytes_per_s),
+        ("copy_bytes_per_s", memory, seen.copy_bytes_per_s),
         ("l2_read_bytes_per_s", None, seen.l2_read_bytes_per_s),
         ("read_bytes_per_s_per_sm", None, seen.read_bytes_per_s_per_sm),
         ("exp_per_s", clock * sms * exp if clock and sms and exp else None, seen.exp_per_s),
@@ -163,9 +166,9 @@ def with_unit(field: str, value: Any) -> str:
     if isinstance(value, (str, bool)):
         return str(value)
     name = field.partition(".")[0]
-    for ending, unit in (("ops_per_s", "OP/s"), ("flops_per_s", "FLOP/s"), ("bytes_per_s", "B/s"), ("exp_per_s", "/s")):
-        if name.endswith(ending) or f"{ending}_" in name:
-            return si(value, unit)
+    for part, unit in (("flops_per_s", "FLOP/s"), ("ops_per_s", "OP/s"), ("bytes_per_s", "B/s"), ("exp_per_s", "/s")):
+        if part in name:
+            return si(value, "OP/s" if field.endswith("int8") else unit)
     for ending, unit in (("_hz", "Hz"), ("_w", "W"), ("_seconds", "s")):
         if name.endswith(ending):
             return si(value, unit)
@@ -178,5 +181,5 @@ def _table(*columns: str) -> "Table":
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in ("id", "field"))
     return table

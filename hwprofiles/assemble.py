@@ -1,6 +1,5 @@
 """Put one profile together: a file, what it extends, and the facts of its architecture."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from hwprofiles.errors import ProfileError
+from hwprofiles.features import Features
 from hwprofiles.library import DATA, Layer, read_toml
+from hwprofiles.measured import Measured
+from hwprofiles.names import suggestion
 from hwprofiles.profile import Profile
 
 DIRECTIVES = ("extends", "unset")
@@ -59,6 +61,8 @@ def _checked(parts: _Parts, path: Path) -> Profile:
         name = ".".join(str(part) for part in first["loc"])
         owner = parts.owners.get(str(first["loc"][0]), path)
         rule = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            rule = f"unknown field{suggestion(str(first['loc'][-1]), (*Features.model_fields, *Measured.model_fields))}"
         raise ProfileError(f"{owner}: {name}: {rule}") from None
 
 
@@ -71,9 +75,9 @@ def file_of(wanted: str, layers: Sequence[Layer]) -> Path | None:
     """The strongest file that holds a profile with this id."""
     for layer in reversed(layers):
         for path in layer.paths:
-            if path.stem == wanted and (layer.kind == "shipped" or profile_id(path, read_toml(path)) == wanted):
-                return path
-            if layer.kind == "user" and path.stem != wanted and profile_id(path, read_toml(path)) == wanted:
+            if path.stem != wanted and layer.kind != "user":
+                continue
+            if layer.kind == "shipped" or profile_id(path, read_toml(path)) == wanted:
                 return path
     return None
 
@@ -111,8 +115,7 @@ def _parent(path: Path, parent: str, own_id: str, layers: Sequence[Layer], seen:
     found = file_of(parent, below)
     if found is None:
         known = [p.stem for layer in below for p in layer.paths]
-        near = difflib.get_close_matches(parent, known, 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
+        hint = suggestion(parent, known)
         if parent == own_id and path.stem == parent and file_of(parent, layers) == path:
             hint = "; it names itself"
         raise ProfileError(f"{path}: extends: no profile has the id {parent!r}{hint}")
@@ -171,6 +174,4 @@ def _reject_unknown_fields(path: Path, values: dict[str, Any]) -> None:
     known = [*Profile.model_fields, *DIRECTIVES]
     for name in values:
         if name not in known or name == "files":
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ProfileError(f"{path}: {name}: unknown field{hint}")
+            raise ProfileError(f"{path}: {name}: unknown field{suggestion(name, known)}")

@@ -1,6 +1,5 @@
 """Find a profile by id, driver name, alias or path."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +7,9 @@ from pathlib import Path
 from hwprofiles.assemble import assemble, file_of, profile_id
 from hwprofiles.errors import PartitionedDevice, ProfileError, UnknownProfile
 from hwprofiles.library import Layer, layers, read_toml
+from hwprofiles.names import nearest, normalized
 from hwprofiles.profile import Profile
 
-_SEPARATORS = str.maketrans("_-", "  ")
 _PARTITION = re.compile(
     r"(?P<whole>.+?)\s*(?P<kind>MIG \d+[gc]\S*|\bvir\d+\S*|-vir\d+\S*|\((?:CPX|DPX|QPX)\))", re.IGNORECASE
 )
@@ -43,7 +42,7 @@ def load_profile(name: str) -> Profile:
         if claims:
             return load_by_id(claims[0], where)
     _reject_partition(name)
-    raise UnknownProfile(name, _nearest(name))
+    raise UnknownProfile(name, nearest(name, _all_names()))
 
 
 def list_profiles() -> tuple[Profile, ...]:
@@ -61,21 +60,14 @@ def load_by_id(wanted: str, where: Sequence[Layer]) -> Profile:
     return assemble(path, where)
 
 
-def normalized(name: str) -> str:
-    """A name without case, and with one separator."""
-    return " ".join(name.casefold().translate(_SEPARATORS).split())
-
-
 def _claims(wanted: str, layer: Layer) -> list[str]:
     """Ids in a layer that go by a name.
 
     Only files whose text holds the name are parsed: fast, and no index that could go stale.
     """
-    quoted = f'"{wanted}"'
     claims = []
     for path in layer.paths:
-        is_stem = normalized(path.stem) == wanted
-        if not is_stem and quoted not in path.read_text(encoding="utf-8").casefold().translate(_SEPARATORS):
+        if normalized(path.stem) != wanted and not _mentions(path, wanted):
             continue
         values = read_toml(path)
         own_id = profile_id(path, values)
@@ -86,15 +78,12 @@ def _claims(wanted: str, layer: Layer) -> list[str]:
     return claims
 
 
-def _nearest(name: str) -> list[str]:
-    names: dict[str, str] = {}
-    for profile in list_profiles():
-        for each in (profile.id, *profile.aliases, *profile.driver_names):
-            names.setdefault(normalized(each), each)
-    wanted = normalized(name)
-    close = difflib.get_close_matches(wanted, names, 5, 0.6)
-    inside = sorted((n for n in names if wanted in n), key=len)[:5] if len(wanted) > 2 else []
-    return [names[n] for n in dict.fromkeys([*close, *inside])][:5]
+def _mentions(path: Path, wanted: str) -> bool:
+    return f'"{wanted}"' in normalized(path.read_text(encoding="utf-8"))
+
+
+def _all_names() -> list[str]:
+    return [each for p in list_profiles() for each in (*p.aliases, p.id, *p.driver_names)]
 
 
 def _reject_partition(name: str) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwprofiles.assemble import made_on_the_spot
-from hwprofiles.loader import list_profiles, normalized
+from hwprofiles.loader import list_profiles
+from hwprofiles.names import normalized
 from hwprofiles.profile import Profile
 from hwprofiles.seen import Seen
 

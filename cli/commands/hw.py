@@ -161,6 +161,24 @@ def roofline(
     stderr_console().print(f"written to {out}")
 
 
+@app.command()
+def check(
+    names: Annotated[list[str] | None, typer.Argument(help="Profiles or .toml files; all if left out.")] = None,
+) -> None:
+    """Check that profiles hold together: rates, units, features, sources, names."""
+    from cli.errors import AnswerIsNo
+    from hwprofiles import list_profiles, load_profile
+    from hwprofiles.validate import check_all
+
+    profiles = [load_profile(name) for name in names] if names else list_profiles()
+    problems = check_all(profiles)
+    for problem in problems:
+        stdout_console().print(str(problem), markup=False)
+    if problems:
+        raise AnswerIsNo(f"{len(problems)} problem(s) in {len({p.profile for p in problems})} profile(s)")
+    stdout_console().print(f"{len(profiles)} profile(s) hold together")
+
+
 def _identity(profile: "Profile") -> dict[str, Any]:
     return {
         "id": profile.id,

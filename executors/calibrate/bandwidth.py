@@ -24,7 +24,7 @@ class Rate:
     @classmethod
     def of(cls, moved_bytes: int, samples: Samples) -> "Rate":
         """Rate at which each sample moved some bytes."""
-        return cls(moved_bytes / samples.median, samples.spread)
+        return cls(moved_bytes / samples.typical, samples.spread)
 
 
 class Streams:

@@ -53,9 +53,9 @@ def matrix_rate(
         time.sleep(0.3)
     burst = watch.time(call, samples=11)
     if sustain_seconds <= 0:
-        return MatrixRate(flops / burst.median, None, burst.spread)
+        return MatrixRate(flops / burst.typical, None, burst.spread)
     seconds, clock_hz = _sustained(watch, call, sustain_seconds, clock)
-    return MatrixRate(flops / burst.median, flops / seconds.median, seconds.spread, clock_hz)
+    return MatrixRate(flops / burst.typical, flops / seconds.typical, seconds.spread, clock_hz)
 
 
 def _size(watch: Stopwatch, dtype: str) -> int:

@@ -46,10 +46,10 @@ def exponentials(watch: Stopwatch, num_sms: int) -> tuple[float, Samples]:
         x = torch.linspace(-1, 0, 1 << 18)
         out = torch.empty_like(x)
         samples = watch.time(lambda: torch.exp(x, out=out), calls=20)
-        return x.numel() / samples.median, samples
+        return x.numel() / samples.typical, samples
     from executors.calibrate.kernels import exp_kernel
 
     programs, rounds = num_sms * 8, 4096
     values = torch.empty(programs * _EXP_BLOCK, device=watch.device)
     samples = watch.time(lambda: exp_kernel[(programs,)](values, rounds, BLOCK=_EXP_BLOCK, num_warps=8))
-    return programs * _EXP_BLOCK * rounds / samples.median, samples
+    return programs * _EXP_BLOCK * rounds / samples.typical, samples

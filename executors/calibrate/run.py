@@ -144,7 +144,7 @@ class _Bench:
         self.spread[f"matrix_flops_per_s.{dtype}"] = rate.spread
 
     def _keep(self, name: str, samples: Samples) -> None:
-        self.values[name] = samples.median
+        self.values[name] = samples.typical
         self.spread[name] = samples.spread
 
 

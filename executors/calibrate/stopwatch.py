@@ -21,16 +21,18 @@ class Samples:
     """Samples in which the system took the processor away."""
 
     @property
-    def median(self) -> float:
-        """Median seconds of one call."""
-        return statistics.median(self.seconds)
+    def typical(self) -> float:
+        """Lower quartile of the seconds of one call: others on the machine only ever add time."""
+        return self._at(0.25)
 
     @property
     def spread(self) -> float:
         """Distance of the 10th and 90th percentile over the median."""
+        return (self._at(0.9) - self._at(0.1)) / statistics.median(self.seconds)
+
+    def _at(self, share: float) -> float:
         ordered = sorted(self.seconds)
-        last = len(ordered) - 1
-        return (ordered[round(0.9 * last)] - ordered[round(0.1 * last)]) / self.median
+        return ordered[round(share * (len(ordered) - 1))]
 
 
 class Stopwatch(ABC):
@@ -51,7 +53,7 @@ class Stopwatch(ABC):
 
     def calls_for(self, call: Call, seconds: float) -> int:
         """How many calls fill a time, at least one."""
-        return max(1, int(seconds / self.time(call, samples=1).median))
+        return max(1, int(seconds / self.time(call, samples=1).typical))
 
 
 class CpuStopwatch(Stopwatch):
