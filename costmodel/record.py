@@ -83,17 +83,23 @@ class Record(_Frozen):
     compile_s: float | None = None
     write_us: float | None = None
     """KV write of the new tokens, one layer."""
+    sustained_us: float | None = None
+    """Latency after a while of nothing else, at the clocks that the device then holds."""
     l2: Literal["cold", "warm"] = "cold"
     max_error: float | None = None
     tolerance: float | None = None
     deterministic: bool | None = None
     """Two runs agree bit for bit."""
+    checked: float | None = None
+    """Rows compared with the reference over all rows, where not all were."""
     path: str | None = None
     """Library path that ran, where it is known."""
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
     throttle: tuple[str, ...] = ()
+    busy: str | None = None
+    """Why the machine was not quiet, in words."""
     device: RecordedDevice
     torch: str | None = None
     cuda: str | None = None
