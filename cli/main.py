@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from cli.commands import diff, hw, predict, tune, validate
 from cli.errors import ANSWER_IS_NO, WRONG_INPUT, AnswerIsNo, WrongInput, fail
 
 app = typer.Typer(
@@ -14,6 +15,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(hw.app, name="hw")
+app.command("predict")(predict.predict)
+app.command("tune")(tune.tune)
+app.command("validate")(validate.validate)
+app.command("diff")(diff.diff)
 
 
 def main() -> None:
