@@ -11,6 +11,15 @@ from costmodel.predict import predict
 from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
 from costmodel.ranking import rank
 from costmodel.record import Record
+from costmodel.sglang import (
+    LaunchChoice,
+    LaunchPlan,
+    LaunchRefused,
+    SglangDecision,
+    sglang_launch,
+    sglang_resolve,
+    vllm_launch,
+)
 
 __all__ = [
     "Attention",
@@ -21,12 +30,16 @@ __all__ = [
     "Incompatible",
     "KnobValue",
     "Knobs",
+    "LaunchChoice",
+    "LaunchPlan",
+    "LaunchRefused",
     "LayerGroup",
     "Model",
     "Phase",
     "Prediction",
     "Ranked",
     "Record",
+    "SglangDecision",
     "UnknownBackend",
     "group_per_rank",
     "implementation_of",
@@ -35,4 +48,7 @@ __all__ = [
     "per_rank",
     "predict",
     "rank",
+    "sglang_launch",
+    "sglang_resolve",
+    "vllm_launch",
 ]

@@ -1,7 +1,21 @@
-"""What SGLang itself does with a launch line, and launch lines that it accepts."""
+"""What SGLang itself does with a launch line, and launch lines that it and vLLM accept."""
 
 from costmodel.sglang.decision import Change, SglangDecision
+from costmodel.sglang.launch import LaunchChoice, LaunchPlan, LaunchRefused, sglang_launch
 from costmodel.sglang.resolve import sglang_resolve
 from costmodel.sglang.tables import latest_version, sglang_aliases, supported_versions
+from costmodel.sglang.vllm import vllm_launch
 
-__all__ = ["Change", "SglangDecision", "latest_version", "sglang_aliases", "sglang_resolve", "supported_versions"]
+__all__ = [
+    "Change",
+    "LaunchChoice",
+    "LaunchPlan",
+    "LaunchRefused",
+    "SglangDecision",
+    "latest_version",
+    "sglang_aliases",
+    "sglang_launch",
+    "sglang_resolve",
+    "supported_versions",
+    "vllm_launch",
+]

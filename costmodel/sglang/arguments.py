@@ -1,7 +1,7 @@
 """Reads a launch line the way SGLang's own argument parser does."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -63,4 +63,4 @@ def _readable_int(text: str) -> int:
     return int(float(text[:-1]) * scale) if scale else int(text)
 
 
-_TYPES = {"text": str, "int": int, "float": float, "readable_int": _readable_int}
+_TYPES: dict[str, Callable[[str], Any]] = {"text": str, "int": int, "float": float, "readable_int": _readable_int}
