@@ -53,6 +53,10 @@ def layer_mixers(fields: Fields, family: Family) -> tuple[Mixer, ...]:
 
 
 def _num_layers(fields: Fields) -> int:
+    if fields.flag("is_encoder_decoder"):
+        decoder = fields.count("decoder_layers", "num_decoder_layers", high=MAX_LAYERS)
+        if decoder is not None:
+            return decoder
     layers = fields.count(*LAYER_COUNTS, high=MAX_LAYERS)
     if layers is not None:
         return layers

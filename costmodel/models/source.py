@@ -20,6 +20,8 @@ def find_config(path: str | Path) -> Path:
     Raises:
         ConfigError: There is none; the message says what to give instead.
     """
+    if "\0" in str(path):
+        raise ConfigError(f"{str(path)!r} is not a path")
     target = Path(path)
     try:
         if target.is_dir():
@@ -33,8 +35,6 @@ def find_config(path: str | Path) -> Path:
             raise ConfigError(f"{target} does not exist; give a Hugging Face config.json or the folder that holds it")
     except OSError as error:
         raise ConfigError(f"{target} cannot be opened: {error.strerror or error}") from None
-    except ValueError:
-        raise ConfigError(f"{path!r} is not a path") from None
     return target
 
 
