@@ -8,6 +8,7 @@ from costmodel.attention import Attention
 from costmodel.batch import Batch
 from costmodel.machine import Machine
 from costmodel.prediction import KnobValue
+from costmodel.tiles import similar_requests
 from costmodel.work import Work, count_work, requests
 
 
@@ -35,6 +36,20 @@ class Call:
     def single_query(self) -> bool:
         """Whether every request has one query token."""
         return self.batch.total_q == self.batch.size
+
+    def with_knobs(self, knobs: Mapping[str, KnobValue]) -> "Call":
+        """Give the same call with other knobs; work that was counted is kept."""
+        other = Call(self.attention, self.batch, self.machine, knobs)
+        for name in ("work", "requests"):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        return other
+
+    def coarse(self, groups: int) -> "Call":
+        """Give the same call with requests of similar length joined to at most `groups`: for choosing, not for timing."""
+        other = self.with_knobs(self.knobs)
+        other.__dict__["requests"] = similar_requests(self.requests, groups)
+        return other
 
     def number(self, knob: str) -> int:
         """Give a whole-number knob."""

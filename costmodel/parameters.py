@@ -34,7 +34,7 @@ class Parameters:
     """One more split that a row of the merge walks through."""
     merge_bytes_per_s: float = 2.5e12
     """Rate at which partial results are written and read."""
-    request_seconds: float = 0.0
+    request_seconds: float = 10e-9
     """Walk over one request in the scheduler of a persistent kernel."""
     empty_cta_seconds: float = 0.3e-6
     """A CTA that finds no work, on one slot."""

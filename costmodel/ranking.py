@@ -32,7 +32,8 @@ def rank(attention: Attention, batch: Batch, *, profile: Profile) -> list[Ranked
         MissingValue: The profile lacks a value that the estimates need.
     """
     machine = machine_of(profile)
-    check_memory(Call(attention, batch, machine, {}))
+    call = Call(attention, batch, machine, {})
+    check_memory(call)
     rows: list[Ranked] = []
     rejected: list[Ranked] = []
     for name, emulator in EMULATORS.items():
@@ -40,15 +41,21 @@ def rank(attention: Attention, batch: Batch, *, profile: Profile) -> list[Ranked
         if reasons:
             rejected.append(Ranked(name, {}, None, reasons))
             continue
-        call = Call(attention, batch, machine, resolve_knobs(name, None))
-        for knobs in candidates(emulator, call):
-            own = Call(attention, batch, machine, resolve_knobs(name, knobs))
+        for knobs in candidates(emulator, call.with_knobs(resolve_knobs(name, None))):
+            own = call.with_knobs(resolve_knobs(name, knobs))
             try:
                 rows.append(Ranked(name, knobs, estimate(name, emulator, own)))
             except Incompatible as error:
                 rejected.append(Ranked(name, knobs, None, error.reasons))
     rows.sort(key=lambda row: row.prediction.seconds if row.prediction else float("inf"))
     return rows + rejected
+
+
+def worth_splitting(emulator: Emulator, call: Call) -> bool:
+    """Whether the split count can matter: decode, or too few query tiles to fill the device."""
+    if emulator.name == "triton":
+        return call.batch.phase == "decode"
+    return call.batch.phase == "decode" or emulator.plan(call).unit_count < call.machine.sms
 
 
 def candidates(emulator: Emulator, call: Call) -> Iterator[Knobs]:
@@ -64,7 +71,7 @@ def candidates(emulator: Emulator, call: Call) -> Iterator[Knobs]:
         else:
             yield {"use_tensor_cores": True}
             yield {"use_tensor_cores": False}
-    if emulator.name == "triton" and not decode:
+    if emulator.name not in SPLIT_KNOB or not worth_splitting(emulator, call):
         return
     choice = choose_splits(emulator, call)
     if choice is not None:

@@ -5,11 +5,18 @@ from heapq import heapify, heappop, heappush
 
 from costmodel.plan import Job
 
-EXACT_JOBS = 1024
-"""Jobs that are scheduled one by one; of longer lists the head is taken as evenly spread, the tail stays exact."""
+Loads = list[tuple[float, int]]
+"""`(load, slots)`: that many slots end with that load, in tiles."""
+
+EXACT_WAVES = 4
+"""The last jobs that are scheduled one by one, per slot; what runs before them is taken as evenly spread."""
+FEW_RUNS = 8
+"""Runs of equal jobs that are always scheduled exactly: their cost does not grow with the number of jobs."""
+LEVELS = 64
+"""Different loads that are kept apart; of more, neighbours are joined."""
 
 
-def slot_loads(jobs: Sequence[Job], slots: int, job_tiles: float) -> list[tuple[float, int]]:
+def slot_loads(jobs: Sequence[Job], slots: int, job_tiles: float) -> Loads:
     """List-schedule jobs in order, each to the slot that is free first.
 
     Args:
@@ -29,35 +36,61 @@ def slot_loads(jobs: Sequence[Job], slots: int, job_tiles: float) -> list[tuple[
         return [(waves * load, slots - rest), ((waves + 1) * load, rest)] if rest else [(waves * load, slots)]
     total = sum(count for count, _ in jobs)
     if total <= slots:
-        loads: dict[float, int] = {}
-        for count, tiles in jobs:
-            loads[tiles + job_tiles] = loads.get(tiles + job_tiles, 0) + count
-        return sorted(loads.items())
-    heap, tail = _spread_head(jobs, slots, job_tiles, total - EXACT_JOBS)
+        return _gathered([(tiles + job_tiles, count) for count, tiles in jobs])
+    spread = total - EXACT_WAVES * slots if len(jobs) > FEW_RUNS else 0
+    heap, tail = _spread_head(jobs, slots, job_tiles, spread)
     for count, tiles in tail:
-        load = tiles + job_tiles
-        while count:
-            busy, width = heappop(heap)
-            used = width if width < count else count
-            if used < width:
-                heappush(heap, (busy, width - used))
-            heappush(heap, (busy + load, used))
-            count -= used
-    loads = {}
-    for load, width in heap:
-        if load > 0:
-            loads[load] = loads.get(load, 0) + width
-    return sorted(loads.items())
+        _run(heap, count, tiles + job_tiles)
+    return _gathered([(load, width) for load, width in heap if load > 0])
 
 
-def _spread_head(
-    jobs: Sequence[Job], slots: int, job_tiles: float, head_jobs: int
-) -> tuple[list[tuple[float, int]], list[Job]]:
+def _run(heap: Loads, count: int, load: float) -> None:
+    """Give `count` equal jobs to the slots that are free first."""
+    if len(heap) == 1:
+        busy, width = heap[0]
+        waves, rest = divmod(count, width)
+        heap[0] = (busy + waves * load, width - rest)
+        if rest:
+            heappush(heap, (busy + (waves + 1) * load, rest))
+        return
+    while count:
+        busy, width = heappop(heap)
+        used = width if width < count else count
+        if used < width:
+            heappush(heap, (busy, width - used))
+        heappush(heap, (busy + load, used))
+        count -= used
+
+
+def _gathered(loads: Loads) -> Loads:
+    """Sort, join equal loads, and join neighbours while there are more than `LEVELS`."""
+    merged: dict[float, int] = {}
+    for load, width in loads:
+        merged[load] = merged.get(load, 0) + width
+    levels = sorted(merged.items())
+    if len(levels) <= LEVELS:
+        return levels
+    step = levels[-1][0] / LEVELS
+    joined: Loads = []
+    start, total, width = 0.0, 0.0, 0
+    for load, count in levels:
+        if width and load - start > step:
+            joined.append((total / width, width))
+            total, width = 0.0, 0
+        if not width:
+            start = load
+        total += load * count
+        width += count
+    joined.append((total / width, width))
+    return joined
+
+
+def _spread_head(jobs: Sequence[Job], slots: int, job_tiles: float, head_jobs: int) -> tuple[Loads, list[Job]]:
     """Spread the first `head_jobs` evenly (a staircase one job high); give the slots and the jobs that remain."""
     if head_jobs <= 0:
         return [(0.0, slots)], list(jobs)
-    done, index, last = 0.0, 0, 0.0
-    remaining = head_jobs
+    done, last = 0.0, 0.0
+    remaining, index = head_jobs, 0
     tail: list[Job] = []
     for count, tiles in jobs:
         index += 1

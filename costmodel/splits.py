@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from costmodel.call import Call
 from costmodel.emulators import Emulator
-from costmodel.plan import Plan
 from costmodel.predict import time_call
 
 SPLIT_KNOB = {"fa3": "num_splits", "fa4": "num_splits", "attnroof_triton": "num_splits", "triton": "max_kv_splits"}
@@ -12,6 +11,8 @@ SPLIT_KNOB = {"fa3": "num_splits", "fa4": "num_splits", "attnroof_triton": "num_
 MODE_KNOB = {"triton": ("split_mode", "fixed")}
 """Further knob that makes the split count literal."""
 MAX_SPLITS = 128
+GROUPS = 24
+"""Groups of similar requests that a ragged batch is reduced to while counts are compared."""
 PLATEAU = 0.01
 """Counts within this share of the best are as good as it."""
 
@@ -24,24 +25,27 @@ class SplitChoice:
     plateau: tuple[int, ...]
     """All counts within 1 % of the best, smallest first."""
     seconds: dict[int, float]
-    """Estimated time by count, over all counts that can be asked for."""
+    """Estimated time by count, over the counts that cut KV differently."""
 
 
 def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
-    """Try every split count; None where the backend has no such knob.
+    """Find the best split count over all whole numbers; None where the backend has no such knob.
 
-    Of equally good counts the smallest is taken: it needs the least workspace.
+    Counts that cut the KV tiles into parts of the same size differ in empty parts only, so the smallest of them
+    stands for all. Of equally good counts the smallest is taken: it needs the least workspace.
     """
     knob = SPLIT_KNOB.get(emulator.name)
     if knob is None or call.machine.kind == "cpu":
         return None
     mode = MODE_KNOB.get(emulator.name)
-    extra = {mode[0]: mode[1]} if mode else {}
+    knobs = {**call.knobs, mode[0]: mode[1]} if mode else dict(call.knobs)
+    call = call.coarse(GROUPS)
+    most = most_splits(emulator, call)
     seconds: dict[int, float] = {}
     seen: dict[object, float] = {}
-    for count in range(1, most_splits(emulator, call) + 1):
-        plan = emulator.plan(Call(call.attention, call.batch, call.machine, {**call.knobs, **extra, knob: count}))
-        key = _key(plan)
+    for count in distinct_counts(most) if call.batch.uniform else ladder(most):
+        plan = emulator.plan(call.with_knobs({**knobs, knob: count}))
+        key = (plan.jobs, plan.merge_splits, plan.merge_launched, plan.empty_ctas)
         if key not in seen:
             seen[key] = time_call(emulator, call.machine, plan)[0].seconds
         seconds[count] = seen[key]
@@ -53,10 +57,22 @@ def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
 
 def most_splits(emulator: Emulator, call: Call) -> int:
     """Give the largest count worth asking for: one KV tile a split."""
-    knob = SPLIT_KNOB[emulator.name]
-    tile = emulator.plan(Call(call.attention, call.batch, call.machine, {**call.knobs, knob: 1})).tile
-    return max(1, min(MAX_SPLITS, -(-max(call.batch.kv_lens) // tile.keys)))
+    plan = emulator.plan(call.with_knobs({**call.knobs, SPLIT_KNOB[emulator.name]: 1}))
+    return max(1, min(MAX_SPLITS, max(int(tiles) for _, tiles in plan.jobs)))
 
 
-def _key(plan: Plan) -> object:
-    return (plan.jobs, plan.merge_splits, plan.merge_launched, plan.empty_ctas, plan.partial_rows)
+def ladder(most: int) -> list[int]:
+    """Split counts for ragged batches, where every count cuts some request differently: steps of two."""
+    steps = (1, 2, 4, 8, 16, 32, 64, 128)
+    return [count for count in steps if count <= most]
+
+
+def distinct_counts(most: int) -> list[int]:
+    """Smallest split count for each size that the parts of `most` tiles can have, fewest splits first."""
+    counts = []
+    size = most
+    while size >= 1:
+        count = -(-most // size)
+        counts.append(count)
+        size = -(-most // count) - 1
+    return counts

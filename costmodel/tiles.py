@@ -103,3 +103,18 @@ def query_tiles(attention: Attention, q: int, kv: int, tile: tuple[int, int], gr
 def partial_row_bytes(attention: Attention) -> float:
     """Bytes of one row of partial output and its log-sum-exp, fp32."""
     return DTYPE_BYTES["fp32"] * (attention.value_dim + 1)
+
+
+def similar_requests(requests: list[tuple[int, int, int]], buckets: int) -> list[tuple[int, int, int]]:
+    """Join neighbours of a list of requests to at most `buckets` groups of mean length."""
+    if len(requests) <= buckets:
+        return requests
+    size = ceil_div(len(requests), buckets)
+    joined = []
+    for i in range(0, len(requests), size):
+        part = requests[i : i + size]
+        count = sum(n for _, _, n in part)
+        joined.append(
+            (round(sum(q * n for q, _, n in part) / count), round(sum(k * n for _, k, n in part) / count), count)
+        )
+    return joined

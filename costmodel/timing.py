@@ -65,11 +65,19 @@ def time_plan(plan: Plan, machine: Machine, p: Parameters) -> Timing:
     All running CTAs advance together, so the schedule does not depend on the rate: with `a` CTAs still running a
     tile takes [own^j + (ceil(a/SMs) loads, products)^j + (a x DRAM bytes / bandwidth)^j]^(1/j).
     """
-    sms = machine.sms
+    return time_loads(plan, plan_loads(plan, machine, p.job_tiles), machine, p)
+
+
+def plan_loads(plan: Plan, machine: Machine, job_tiles: float) -> list[tuple[float, int]]:
+    """Give `(load, slots)` in tiles, lightest first: the library's own assignment, else list scheduling."""
     if plan.assigned:
-        loads = plan.assigned_loads(p.job_tiles)
-    else:
-        loads = slot_loads(plan.jobs, sms * plan.slots_per_sm, p.job_tiles)
+        return plan.assigned_loads(job_tiles)
+    return slot_loads(plan.jobs, machine.sms * plan.slots_per_sm, job_tiles)
+
+
+def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: Parameters) -> Timing:
+    """Time one plan whose schedule is known."""
+    sms = machine.sms
     tile = plan.tile
     own = p.tile_seconds + tile.bytes / p.cta_bytes_per_s
     stream = tile.bytes / p.sm_bytes_per_s

@@ -5,18 +5,20 @@ from dataclasses import replace
 from costmodel.backends.cpu import plan_flex
 from costmodel.call import Call
 from costmodel.plan import Plan, count_of, tile_work
-from costmodel.tiles import ceil_div, partial_row_bytes, split_jobs
+from costmodel.tiles import ceil_div, partial_row_bytes, similar_requests, split_jobs
 
 DECODE_QUERY_TOKENS = 128
 DECODE_KEYS = 64
 ROWS, KEYS = 128, 64
+BUCKETS = 16
+"""Requests of similar length that are timed as one, repeated."""
 
 
 def plan(call: Call) -> Plan:
     """Say what flex_attention launches for each request."""
     if call.machine.kind == "cpu":
         return plan_flex(call)
-    steps = [_step(call, q, kv, count) for q, kv, count in call.requests]
+    steps = [_step(call, q, kv, count) for q, kv, count in similar_requests(call.requests, BUCKETS)]
     return replace(steps[0], after=tuple(steps[1:]))
 
 

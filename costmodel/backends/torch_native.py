@@ -7,9 +7,11 @@ from costmodel.backends.cpu import plan_sdpa
 from costmodel.call import Call
 from costmodel.machine import Machine
 from costmodel.plan import Plan, TileWork, count_of, tile_work
-from costmodel.tiles import ceil_div
+from costmodel.tiles import ceil_div, similar_requests
 
 ROWS, KEYS = 64, 64
+BUCKETS = 16
+"""Requests of similar length that are timed as one, repeated."""
 GATHER_TOKENS = 64
 GATHER_TRAFFIC = 3.0
 """Gathered KV is read, written, and read again by the product."""
@@ -20,7 +22,7 @@ def plan(call: Call) -> Plan:
     if call.machine.kind == "cpu":
         return plan_sdpa(call)
     steps: list[Plan] = []
-    for q, kv, count in call.requests:
+    for q, kv, count in similar_requests(call.requests, BUCKETS):
         steps.append(_gather(call, kv, count))
         steps.append(_sdpa(call, q, kv, count))
     return replace(steps[0], after=tuple(steps[1:]))

@@ -1,0 +1,103 @@
+"""Least squares on log errors: parameters as logarithms with weak priors, a soft-L1 loss against outliers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from costmodel.fit.points import Point
+from costmodel.parameters import Parameters
+
+LOSS_SCALE = 0.05
+"""Log errors beyond this weigh linearly."""
+PRIOR_WEIGHT = 0.02
+"""Error that leaving the prior by its own width is worth, over the square root of the points."""
+PRIOR_WIDTH = 1.0
+"""Width of a prior in natural logarithms: a factor of e."""
+ABSENT = 1e-12
+"""Starting value of a parameter that is 0 in the prior, in its own unit."""
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "floor_seconds": (5e-7, 1e-4),
+    "tile_seconds": (1e-9, 1e-5),
+    "cta_bytes_per_s": (1e9, 2e12),
+    "sm_bytes_per_s": (2e9, 4e12),
+    "dram_fraction": (0.3, 1.0),
+    "matrix_fraction": (0.02, 1.2),
+    "exp_fraction": (0.02, 5.0),
+    "overlap": (1.0, 12.0),
+    "join": (1.0, 12.0),
+    "job_tiles": (1e-2, 40.0),
+    "merge_seconds": (1e-8, 3e-5),
+    "merge_split_seconds": (1e-10, 2e-6),
+    "merge_bytes_per_s": (1e10, 1e14),
+    "request_seconds": (1e-11, 1e-6),
+    "empty_cta_seconds": (1e-9, 1e-5),
+    "launch_seconds": (1e-7, 5e-5),
+    "extra_fraction": (1e-2, 10.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Fitted parameters and how well the points determine them."""
+
+    parameters: Parameters
+    names: tuple[str, ...]
+    condition: float
+    """Condition number of the scaled Jacobian; large where parameters trade against each other."""
+    uncertainty: dict[str, float]
+    """Relative standard error by parameter, priors included."""
+    errors: NDArray[np.float64]
+    """Log of predicted over measured, one a point."""
+
+
+def fit_parameters(
+    points: Sequence[Point], start: Parameters, names: Sequence[str], center: Parameters | None = None
+) -> Fit:
+    """Fit parameters to points.
+
+    Args:
+        points: Measured calls of one kernel variant on one device.
+        start: Starting values.
+        names: Parameters to fit; the others keep their starting value.
+        center: Centers of the priors; the starting values where None.
+    """
+    center = center or start
+    names = tuple(names)
+    low = np.log([LIMITS[n][0] for n in names])
+    high = np.log([LIMITS[n][1] for n in names])
+    middle = np.clip(_logs(center, names), low + 1e-6, high - 1e-6)
+    begin = np.clip(_logs(start, names), low + 1e-6, high - 1e-6)
+    measured = np.log([p.seconds for p in points])
+    weight = PRIOR_WEIGHT * np.sqrt(len(points)) / PRIOR_WIDTH
+
+    def residuals(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        parameters = start.with_values(dict(zip(names, np.exp(x).tolist(), strict=True)))
+        errors = np.log([p.timing(parameters).seconds for p in points]) - measured
+        return np.concatenate([_soft(errors), weight * (x - middle)])
+
+    solution = least_squares(residuals, begin, bounds=(low, high), x_scale=0.3, max_nfev=60, diff_step=1e-3)
+    parameters = start.with_values(dict(zip(names, np.exp(solution.x).tolist(), strict=True)))
+    errors = np.log([p.timing(parameters).seconds for p in points]) - measured
+    singular = np.linalg.svd(solution.jac[: len(points)], compute_uv=False)
+    covariance = np.linalg.pinv(solution.jac.T @ solution.jac) * max(2 * solution.cost / max(1, len(points)), 1e-12)
+    return Fit(
+        parameters=parameters,
+        names=names,
+        condition=float(singular[0] / max(singular[-1], 1e-12)),
+        uncertainty=dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True)),
+        errors=errors,
+    )
+
+
+def _logs(parameters: Parameters, names: Sequence[str]) -> NDArray[np.float64]:
+    return np.log([max(getattr(parameters, n), ABSENT) for n in names])
+
+
+def _soft(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Square roots of the soft-L1 loss, with sign, so that priors stay quadratic beside it."""
+    loss = 2 * LOSS_SCALE**2 * (np.sqrt(1 + (errors / LOSS_SCALE) ** 2) - 1)
+    return np.sign(errors) * np.sqrt(loss)
