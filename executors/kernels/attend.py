@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="attr-defined"
 """The attention kernel: one program works on one tile of packed query rows over one range of keys.
 
 Rows are (query token, query head of the group) pairs of one KV head, so a decode step of grouped heads fills a tile.
@@ -58,9 +59,9 @@ def attend(
     q_len = tl.load(work + item * 8 + 6)
     kv_len = tl.load(work + item * 8 + 7)
 
-    rows = row0 + tl.arange(0, TILE.block_m)
-    token = rows // FORM.group
-    head = kv_head * FORM.group + rows % FORM.group
+    row = row0 + tl.arange(0, TILE.block_m)
+    token = row // FORM.group
+    head = kv_head * FORM.group + row % FORM.group
     valid = token < q_len
     q_row = (q_start + token).to(tl.int64) * (FORM.kv_heads * FORM.group) + head
     q_main = _load_queries(q, q_row, valid, 0, FORM.main_dim, FORM.main_dim, FORM, TILE)
@@ -79,50 +80,25 @@ def attend(
     else:
         acc = tl.full([TILE.block_m, FORM.value_block], 0.0, tl.float32)
 
+    state = (acc, top, total)
+    rows = (q_main, q_rest, token, tree_rows, scale)
+    request = (q_start, q_len, kv_len, end, kv_head)
+    caches = (k_cache, v_cache, pages, k_main_desc, k_rest_desc, v_desc)
     if TILE.mask_all:
-        acc, top, total = _sweep(
-            acc, top, total, q_main, q_rest, begin, end, end, kv_head, k_cache, v_cache,
-            k_main_desc, k_rest_desc, v_desc, pages, q_start, token, q_len, kv_len, tree_rows, scale,
-            FORM, TILE, True,
-        )  # fmt: skip
+        state = _sweep(state, begin, end, rows, request, caches, FORM, TILE, True)
     else:
-        first, last = row0 // FORM.group, tl.minimum((row0 + TILE.block_m - 1) // FORM.group, q_len - 1)
-        full_begin, full_end = begin, end // TILE.block_n * TILE.block_n
-        if FORM.tree:
-            full_end = tl.minimum(end, kv_len - q_len) // TILE.block_n * TILE.block_n
-        elif FORM.causal:
-            full_end = tl.minimum(end, kv_len - q_len + first + 1) // TILE.block_n * TILE.block_n
-        if FORM.window > 0:
-            seen = tl.maximum(kv_len - q_len + last - (FORM.window - 1), begin)
-            full_begin = (seen + TILE.block_n - 1) // TILE.block_n * TILE.block_n
-        if FORM.chunk > 0:
-            seen = tl.maximum((kv_len - q_len + last) // FORM.chunk * FORM.chunk, begin)
-            full_begin = tl.maximum(full_begin, (seen + TILE.block_n - 1) // TILE.block_n * TILE.block_n)
-        full_begin = tl.minimum(full_begin, end)
-        full_end = tl.maximum(full_begin, full_end)
+        full_begin, full_end = _fully_visible(row0, begin, end, q_len, kv_len, FORM, TILE)
         if FORM.window + FORM.chunk > 0:
-            acc, top, total = _sweep(
-                acc, top, total, q_main, q_rest, begin, full_begin, end, kv_head, k_cache, v_cache,
-                k_main_desc, k_rest_desc, v_desc, pages, q_start, token, q_len, kv_len, tree_rows, scale,
-                FORM, TILE, True,
-            )  # fmt: skip
-        acc, top, total = _sweep(
-            acc, top, total, q_main, q_rest, full_begin, full_end, end, kv_head, k_cache, v_cache,
-            k_main_desc, k_rest_desc, v_desc, pages, q_start, token, q_len, kv_len, tree_rows, scale,
-            FORM, TILE, False,
-        )  # fmt: skip
-        acc, top, total = _sweep(
-            acc, top, total, q_main, q_rest, full_end, end, end, kv_head, k_cache, v_cache,
-            k_main_desc, k_rest_desc, v_desc, pages, q_start, token, q_len, kv_len, tree_rows, scale,
-            FORM, TILE, True,
-        )  # fmt: skip
+            state = _sweep(state, begin, full_begin, rows, request, caches, FORM, TILE, True)
+        state = _sweep(state, full_begin, full_end, rows, request, caches, FORM, TILE, False)
+        state = _sweep(state, full_end, end, rows, request, caches, FORM, TILE, True)
 
+    acc, top, total = state
     columns = tl.arange(0, FORM.value_block)
     if slot < 0:
         if FORM.sinks:
             total += tl.exp2(tl.load(sinks + head).to(tl.float32) * LOG2E - top)
-        acc = acc / _across(tl.where(total > 0, total, 1.0), TILE)
-        _store_rows(out, acc, q_row, valid, columns, FORM, TILE)
+        _store_rows(out, acc / _across(tl.where(total > 0, total, 1.0), TILE), q_row, valid, columns, FORM, TILE)
     else:
         part_row = (slot.to(tl.int64) * FORM.kv_heads + kv_head) * TILE.block_m + tl.arange(0, TILE.block_m)
         _store_rows(
@@ -132,12 +108,32 @@ def attend(
 
 
 @triton.jit
-def _sweep(
-    acc, top, total, q_main, q_rest, begin, stop, end, kv_head, k_cache, v_cache, k_main_desc, k_rest_desc, v_desc,
-    pages, q_start, token, q_len, kv_len, tree_rows, scale, FORM: tl.constexpr, TILE: tl.constexpr,
-    MASKED: tl.constexpr,
-):  # fmt: skip
+def _fully_visible(row0, begin, end, q_len, kv_len, FORM: tl.constexpr, TILE: tl.constexpr):
+    """Find the key tiles that every row sees whole: aligned begin and end."""
+    first, last = row0 // FORM.group, tl.minimum((row0 + TILE.block_m - 1) // FORM.group, q_len - 1)
+    full_begin, full_end = begin, end // TILE.block_n * TILE.block_n
+    if FORM.tree:
+        full_end = tl.minimum(end, kv_len - q_len) // TILE.block_n * TILE.block_n
+    elif FORM.causal:
+        full_end = tl.minimum(end, kv_len - q_len + first + 1) // TILE.block_n * TILE.block_n
+    if FORM.window > 0:
+        seen = tl.maximum(kv_len - q_len + last - (FORM.window - 1), begin)
+        full_begin = (seen + TILE.block_n - 1) // TILE.block_n * TILE.block_n
+    if FORM.chunk > 0:
+        seen = tl.maximum((kv_len - q_len + last) // FORM.chunk * FORM.chunk, begin)
+        full_begin = tl.maximum(full_begin, (seen + TILE.block_n - 1) // TILE.block_n * TILE.block_n)
+    full_begin = tl.minimum(full_begin, end)
+    full_end = tl.maximum(full_begin, full_end)
+    return full_begin, full_end
+
+
+@triton.jit
+def _sweep(state, begin, stop, rows, request, caches, FORM: tl.constexpr, TILE: tl.constexpr, MASKED: tl.constexpr):
     """Walk over the key tiles from `begin` to `stop` with an online softmax; keys from `end` on do not exist."""
+    acc, top, total = state
+    q_main, q_rest, token, tree_rows, scale = rows
+    q_start, q_len, kv_len, end, kv_head = request
+    k_cache, v_cache, pages, k_main_desc, k_rest_desc, v_desc = caches
     page = _pages(pages, begin, end, FORM, TILE)
     for start in tl.range(begin, stop, TILE.block_n):
         k_rest = 0
@@ -148,8 +144,8 @@ def _sweep(
                 k_rest = k_rest_desc.load([row, kv_head * FORM.head_dim + FORM.main_dim])
         else:
             keys = tl.minimum(start + tl.arange(0, TILE.block_n), end - 1)
-            rows = page.to(tl.int64) * FORM.page_size + (keys % FORM.page_size)
-            k_row = rows * (FORM.kv_heads * FORM.head_dim) + kv_head * FORM.head_dim
+            slot = page.to(tl.int64) * FORM.page_size + (keys % FORM.page_size)
+            k_row = slot * (FORM.kv_heads * FORM.head_dim) + kv_head * FORM.head_dim
             k_main = _load_columns(k_cache, k_row, 0, FORM.main_dim, FORM.main_dim)
             if FORM.rest_dim > 0:
                 k_rest = _load_columns(k_cache, k_row, FORM.main_dim, FORM.rest_dim, FORM.rest_block)
@@ -186,7 +182,7 @@ def _sweep(
         else:
             v_row = k_row
             if not FORM.latent:
-                v_row = rows * (FORM.kv_heads * FORM.value_dim) + kv_head * FORM.value_dim
+                v_row = slot * (FORM.kv_heads * FORM.value_dim) + kv_head * FORM.value_dim
             v = _load_columns(v_cache, v_row, 0, FORM.value_dim, FORM.value_block)
         if FORM.widen:
             v = v.to(tl.float16)

@@ -7,12 +7,11 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-from tests.executors.kernels.cases import CASES
-
 from executors.backends.attnroof_triton import AttnroofTriton
 from executors.compare import compare
 from executors.inputs import make_inputs
 from executors.reference import make_reference
+from tests.executors.kernels.cases import CASES
 
 
 def _accept_numpy_2_4() -> None:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 
-from tests.executors.kernels.cases import CASES  # noqa: E402
+from tests.executors.kernels.cases import CASES
 
 ROOT = Path(__file__).resolve().parents[3]
 
