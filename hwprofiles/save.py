@@ -55,17 +55,14 @@ def _table(values: dict[str, Any], name: str) -> list[str]:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        text = f"{value:.7g}"
-        return text if "e" in text or "." in text else f"{text}.0"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
-    return str(value)
+    return repr(value)

@@ -15,7 +15,9 @@ from hwprofiles import Measured, Profile, load_profile
 Progress = Callable[[str], None]
 NOISY = 0.15
 """Relative spread from which a value is reported as noisy."""
-_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+SUSTAIN_SECONDS = 2.0
+"""Load on the matrix units before the sustained rate counts; the second half is kept."""
+_MIB, _GIB = 1 << 20, 1 << 30
 
 
 def calibrate(profile: Profile, device: str, command: str, progress: Progress = lambda step: None) -> Measured:
@@ -31,7 +33,7 @@ def calibrate(profile: Profile, device: str, command: str, progress: Progress = 
     with Watcher(device) as watcher:
         bench = _Bench(profile, stopwatch(device), watcher, progress)
         bench.memory(_sizes(profile, on_cpu))
-        bench.matrix(("fp32", "bf16", "fp16") if on_cpu else ("bf16", "fp16", "fp8", "tf32"), 1.5 if on_cpu else 2.5)
+        bench.matrix(("fp32", "bf16", "fp16") if on_cpu else ("bf16", "fp16", "fp8", "tf32"), SUSTAIN_SECONDS)
         bench.rest()
         return bench.measured(command)
 
@@ -123,7 +125,7 @@ class _Bench:
             temperature_c=median.get("temperature"),
             spread={name: round(spread, 4) for name, spread in self.spread.items()},
             warnings=warnings,
-            **self.values,
+            **_rounded(self.values),
         )
 
     def _observe(self) -> float | None:
@@ -146,6 +148,15 @@ class _Bench:
     def _keep(self, name: str, samples: Samples) -> None:
         self.values[name] = samples.typical
         self.spread[name] = samples.spread
+
+
+def _rounded(value: Any) -> Any:
+    """Round to six digits, more than any measurement here repeats; sizes and counts stay whole."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return value if value == int(value) < 1e10 else float(f"{value:.6g}")
 
 
 def _sizes(profile: Profile, on_cpu: bool) -> list[int]:
