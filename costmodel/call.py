@@ -46,7 +46,7 @@ class Call:
         return other
 
     def coarse(self, groups: int) -> "Call":
-        """Give the same call with requests of similar length joined to at most `groups`: for choosing, not for timing."""
+        """Give the same call with requests of similar length joined to at most `groups`: to choose, not to time."""
         other = self.with_knobs(self.knobs)
         other.__dict__["requests"] = similar_requests(self.requests, groups)
         return other

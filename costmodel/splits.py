@@ -40,10 +40,10 @@ def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
     mode = MODE_KNOB.get(emulator.name)
     knobs = {**call.knobs, mode[0]: mode[1]} if mode else dict(call.knobs)
     call = call.coarse(GROUPS)
-    most = most_splits(emulator, call)
+    tiles = longest_job(emulator, call)
     seconds: dict[int, float] = {}
     seen: dict[object, float] = {}
-    for count in distinct_counts(most) if call.batch.uniform else ladder(most):
+    for count in distinct_counts(tiles) if call.batch.uniform else ladder(tiles):
         plan = emulator.plan(call.with_knobs({**knobs, knob: count}))
         key = (plan.jobs, plan.merge_splits, plan.merge_launched, plan.empty_ctas)
         if key not in seen:
@@ -55,24 +55,26 @@ def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
     return SplitChoice(best, plateau, seconds)
 
 
-def most_splits(emulator: Emulator, call: Call) -> int:
-    """Give the largest count worth asking for: one KV tile a split."""
+def longest_job(emulator: Emulator, call: Call) -> int:
+    """Give the KV tiles of the longest job without splits: more splits than that are empty."""
     plan = emulator.plan(call.with_knobs({**call.knobs, SPLIT_KNOB[emulator.name]: 1}))
-    return max(1, min(MAX_SPLITS, max(int(tiles) for _, tiles in plan.jobs)))
+    return max(1, max(int(tiles) for _, tiles in plan.jobs))
 
 
-def ladder(most: int) -> list[int]:
+def ladder(tiles: int) -> list[int]:
     """Split counts for ragged batches, where every count cuts some request differently: steps of two."""
     steps = (1, 2, 4, 8, 16, 32, 64, 128)
-    return [count for count in steps if count <= most]
+    return [count for count in steps if count <= tiles]
 
 
-def distinct_counts(most: int) -> list[int]:
-    """Smallest split count for each size that the parts of `most` tiles can have, fewest splits first."""
+def distinct_counts(tiles: int) -> list[int]:
+    """Smallest split count for each size that the parts of `tiles` can have, up to `MAX_SPLITS`, fewest first."""
     counts = []
-    size = most
+    size = tiles
     while size >= 1:
-        count = -(-most // size)
+        count = -(-tiles // size)
+        if count > MAX_SPLITS:
+            break
         counts.append(count)
-        size = -(-most // count) - 1
+        size = -(-tiles // count) - 1
     return counts

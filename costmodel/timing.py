@@ -14,7 +14,7 @@ class Timing:
 
     floor: float
     latency: float
-    """Tiles limited by what one CTA can keep in flight: too few CTAs, or too long jobs at the end."""
+    """Tiles limited by what one CTA can do alone, or by SMs that have nothing to do."""
     memory: float
     """Tiles limited by DRAM or by an SM's load path."""
     compute: float
@@ -99,9 +99,10 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
         dram_j = (running * dram) ** j
         total_j = own_j + stream_j + products_j + dram_j
         scale = (load - done) * total_j ** (1 / j - 1)
-        latency += scale * own_j
-        memory += scale * (stream_j + dram_j)
-        compute += scale * products_j
+        filled = running / sms if running < sms else 1.0
+        latency += scale * (own_j + (1 - filled) * (stream_j + products_j))
+        memory += scale * (filled * stream_j + dram_j)
+        compute += scale * filled * products_j
         done = load
         running -= width
     return Timing(
