@@ -70,7 +70,7 @@ def attend(
         q_rest = _load_queries(q, q_row, valid, FORM.main_dim, FORM.rest_dim, FORM.rest_block, FORM, TILE)
 
     pages = page_table + request.to(tl.int64) * page_table_stride
-    tree_rows = tree_mask
+    tree_rows = work
     if FORM.tree:
         tree_rows = tree_mask + tl.load(tree_starts + request) + token.to(tl.int64) * kv_len
     top = tl.full([TILE.block_m], LOWEST, tl.float32)

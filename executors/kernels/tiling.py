@@ -9,7 +9,13 @@ from executors.kernels.form import Form, Source, next_power_of_2
 
 SHARED_BYTES = 227 * 1024
 """Shared memory that one program may use on Hopper."""
-KNOBS = ("num_splits", "block_m", "block_n", "num_warps", "num_stages")
+SIZES = {
+    "block_m": (16, 32, 64, 128, 256),
+    "block_n": (16, 32, 64, 128, 256),
+    "num_warps": (1, 2, 4, 8, 16),
+    "num_stages": (1, 2, 3, 4, 5, 6, 7, 8),
+}
+"""Knobs of a tile, in the order of `shape_tile`, and what each may be."""
 WGMMA_ROWS = 64
 """Rows of one Hopper matrix instruction; smaller row tiles are computed transposed."""
 
@@ -98,26 +104,27 @@ def tile_of(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, 
     Raises:
         ValueError: A knob is unknown or out of range.
     """
-    for name, value in knobs.items():
-        if name not in KNOBS:
-            raise ValueError(f"unknown knob {name!r}; attnroof_triton has {', '.join(KNOBS)}")
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise ValueError(f"{name}={value!r} must be a whole number")
+    chosen = _whole_numbers(knobs)
     default = default_tile(attention, batch, tma=tma)
-    sizes = {n: knobs.get(n) or getattr(default, n) for n in KNOBS[1:]}
-    for name, allowed in (("block_m", (16, 32, 64, 128, 256)), ("block_n", (16, 32, 64, 128, 256))):
+    sizes = {name: chosen.get(name) or int(getattr(default, name)) for name in SIZES}
+    for name, allowed in SIZES.items():
         if sizes[name] not in allowed:
             raise ValueError(f"{name}={sizes[name]} must be one of {', '.join(map(str, allowed))}")
-    if sizes["num_warps"] not in (1, 2, 4, 8, 16):
-        raise ValueError(f"num_warps={sizes['num_warps']} must be 1, 2, 4, 8 or 16")
-    if not 1 <= sizes["num_stages"] <= 8:
-        raise ValueError(f"num_stages={sizes['num_stages']} must be from 1 to 8")
-    return shape_tile(
-        attention,
-        batch,
-        (sizes["block_m"], sizes["block_n"], sizes["num_warps"], sizes["num_stages"]),
-        tma=tma,
-    )
+    block_m, block_n, num_warps, num_stages = sizes.values()
+    return shape_tile(attention, batch, (block_m, block_n, num_warps, num_stages), tma=tma)
+
+
+def _whole_numbers(knobs: Mapping[str, object]) -> dict[str, int]:
+    chosen = {}
+    for name, value in knobs.items():
+        if name != "num_splits" and name not in SIZES:
+            raise ValueError(f"unknown knob {name!r}; attnroof_triton has num_splits, {', '.join(SIZES)}")
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{name}={value!r} must be a whole number")
+        chosen[name] = value
+    return chosen
 
 
 def fits(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, tma: bool) -> bool:
