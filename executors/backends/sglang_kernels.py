@@ -3,6 +3,7 @@
 import sys
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -49,6 +50,8 @@ def _stand_in(root: Path) -> None:
     for name, folder in {**folders, _OPS: root / "kernels/ops/attention", "sglang.srt": root / "srt"}.items():
         package: Any = ModuleType(name)
         package.__path__ = [str(folder)]
+        package.__spec__ = ModuleSpec(name, None, is_package=True)
+        package.__spec__.submodule_search_locations = [str(folder)]
         sys.modules[name] = package
     utils: Any = ModuleType("sglang.srt.utils")
     utils.is_cuda = _is_cuda

@@ -52,18 +52,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _tasks(options: argparse.Namespace, name: str, profile: Profile) -> list[Task]:
-    names = options.backends.split(",") if options.backends else TORCH if name == "torch" else SWEPT
+    names = options.backends.split(",") if options.backends else TORCH if name in ("torch", "cpu") else SWEPT
     work = workloads(name, seed=options.seed, limit=options.limit)[options.start :]
     return [(item, candidates(item, profile, seed=options.seed, names=names)) for item in work]
 
 
 def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task]) -> None:
     """Measure one set and append its records."""
-    from executors.sweeps.store import live_measurer, writer
+    from executors.sweeps.store import SweepMeasurer, writer
 
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
-    with live_measurer(options.device) as measurer:
+    with SweepMeasurer(options.device) as measurer:
         for backend in sorted({candidate.backend for _, found in tasks for candidate in found}):
             say(f"[{name}] {backend}: {get_backend(backend).implementation()}")
         tally = sweep(

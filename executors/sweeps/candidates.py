@@ -42,7 +42,7 @@ def _of_backend(backend: Backend, workload: Workload, profile: Profile, random: 
     knobs = backend.knobs(workload.attention, workload.batch, profile)
     space = [Knob(knob.name, built(backend.name, knob, workload.attention), knob.via) for knob in knobs]
     default = {knob.name: knob.values[0] for knob in space}
-    around = list(_around(space, default))
+    around = [p for p in _around(space, default) if backend.allows(workload.attention, workload.batch, p)]
     if workload.breadth == ALL:
         around = [point for point in around if _kept(backend.name, space, point, default)]
         around = [_as_fixed(backend.name, point) for point in around]

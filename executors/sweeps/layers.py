@@ -33,3 +33,8 @@ OTHER_DIMS = tuple(
 EXPANDED = tuple(Attention.mla(heads, form="expanded") for heads in (16, 32))
 """MLA prefill over up-projected heads, 192/128."""
 OTHER = FP8 * 2 + HALF + WINDOWED + SINKS + SOFT_CAP + OTHER_DIMS
+CPU = tuple(
+    Attention(qo, kv, dim, dtype=dtype, kv_dtype=dtype)
+    for qo, kv, dim in ((32, 8, 128), (16, 2, 128), (8, 1, 128), (14, 2, 64), (12, 12, 64))
+    for dtype in ("fp32", "bf16")
+)

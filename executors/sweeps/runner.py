@@ -10,7 +10,8 @@ from executors.outcome import Candidate, Failed, Measured, Outcome
 from executors.sweeps.sets import Workload
 
 Task = tuple[Workload, Sequence[Candidate]]
-Writer = Callable[[Workload, Candidate, Outcome], None]
+Outcomes = Sequence[tuple[Candidate, Outcome]]
+Writer = Callable[[Workload, Outcomes], None]
 PROGRESS_SECONDS = 10.0
 
 
@@ -60,7 +61,7 @@ def sweep(
     Args:
         measurer: Gives outcomes of one workload's candidates together.
         tasks: Workloads and what to measure for each.
-        write: Takes each outcome as soon as its workload is done.
+        write: Takes a workload's outcomes as soon as it is done.
         seed: Draws inputs; each workload has its own from it.
         repeats: Latency samples.
         deadline: `time.monotonic()` after which no further candidate is begun.
@@ -73,11 +74,9 @@ def sweep(
         outcomes = measurer.measure(
             workload.attention, workload.batch, found, seed=seed + index, repeats=repeats, deadline=deadline
         )
-        for candidate in found:
-            if candidate.key not in outcomes:
-                continue
-            outcome = outcomes[candidate.key]
-            write(workload, candidate, outcome)
+        ended = [(candidate, outcomes[candidate.key]) for candidate in found if candidate.key in outcomes]
+        write(workload, ended)
+        for candidate, outcome in ended:
             tally.count(outcome)
             if isinstance(outcome, Failed):
                 log(f"{describe(workload)} {candidate.key}: {outcome.kind}: {outcome.message[:160]}")

@@ -84,6 +84,15 @@ def _torch(random: Random) -> Iterator[Workload]:
     yield from _grown(12, partial(_decode_any, random, Span(1, 8), Span(128, 8192), breadth=ALL))
 
 
+def _cpu(random: Random) -> Iterator[Workload]:
+    """Sizes that a few CPU cores finish in milliseconds."""
+    for layer in layers.CPU:
+        yield from _grown(3, partial(_decode_of, random, layer, Span(1, 8), Span(64, 4096), breadth=ALL, pages=PAGES))
+        q, prefix = Span(16, 256).draw(random), Span(16, 1024).draw(random)
+        yield Workload(layer, Batch("extend", (q,), (q,), 16), ALL)
+        yield Workload(layer, Batch("extend", (q,), (q + prefix,), 16), ALL)
+
+
 SETS: dict[str, Callable[[Random], Iterator[Workload]]] = {
     "decode": _decode,
     "splits": _splits,
@@ -91,6 +100,7 @@ SETS: dict[str, Callable[[Random], Iterator[Workload]]] = {
     "mla": _mla,
     "other": _other,
     "torch": _torch,
+    "cpu": _cpu,
 }
 
 

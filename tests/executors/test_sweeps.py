@@ -137,12 +137,12 @@ def test_every_outcome_is_written_and_a_candidate_without_one_is_not() -> None:
     names = ("good", "bad", "unable", "left")
     found = [Candidate(name, {}) for name in names]
     answers = {"bad[]": Failed("incorrect", "far off"), "unable[]": Rejected(("no",))}
-    written: list[tuple[str, Outcome]] = []
+    written: list[str] = []
     lines: list[str] = []
     tasks = [(Workload(GQA, Batch.decode([64]), 1), found)] * 2
     measurer = FakeMeasurer(answers)
-    tally = sweep(measurer, tasks, lambda w, c, o: written.append((c.key, o)), seed=7, log=lines.append)  # type: ignore[arg-type]
-    assert [key for key, _ in written] == ["good[]", "bad[]", "unable[]"] * 2
+    tally = sweep(measurer, tasks, lambda w, ended: written.extend(c.key for c, _ in ended), seed=7, log=lines.append)  # type: ignore[arg-type]
+    assert written == ["good[]", "bad[]", "unable[]"] * 2
     assert tally.outcomes == {"measured": 2, "incorrect": 2, "rejected": 2}
     assert measurer.seeds == [7, 8]
     assert any("bad[]: incorrect: far off" in line for line in lines)
@@ -154,7 +154,7 @@ def test_a_passed_deadline_begins_no_workload() -> None:
     tally = sweep(
         FakeMeasurer({}),  # type: ignore[arg-type]
         [task],
-        lambda w, c, o: written.append(c.key),
+        lambda w, ended: written.extend(c.key for c, _ in ended),
         deadline=time.monotonic() - 1,
         log=lambda line: None,
     )
