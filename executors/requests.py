@@ -56,12 +56,11 @@ def request_mask(inputs: "Inputs", request: Request) -> "Tensor | None":
     """Say which keys each query of a request sees, bool `[q_len, keys]`; None where all see all."""
     import torch
 
-    from executors.visibility import positional
+    from executors.visibility import Reach
 
-    attention = inputs.attention
     query = torch.arange(request.prefix, request.prefix + request.q_len, device=inputs.device)[:, None]
     key = torch.arange(request.first_key, request.first_key + request.keys, device=inputs.device)
-    mask = positional(attention, query, key)
+    mask = Reach.of(inputs.attention).sees(query, key)
     if inputs.tree_mask is not None:
         batch = inputs.batch
         start = sum(q * kv for q, kv in zip(batch.q_lens[: request.index], batch.kv_lens, strict=False))

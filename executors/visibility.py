@@ -1,5 +1,6 @@
 """Which keys a query sees: causality, windows, chunks, draft trees and sparse selections, as boolean masks."""
 
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -11,20 +12,41 @@ if TYPE_CHECKING:
     from executors.inputs import Inputs
 
 
-def positional(attention: Attention, query: "Tensor", key: "Tensor") -> "Tensor":
-    """Say what positions alone allow; the tensors broadcast against each other.
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """What positions alone allow; compiled masks hold the limits as tensors, since numbers would be compiled in."""
 
-    Args:
-        attention: Causality, window and chunk.
-        query: int64 positions of queries within their request, counted from the request's first token.
-        key: int64 positions of keys.
-    """
-    seen = (key <= query) if attention.causal else (key == key) & (query == query)
-    if attention.sliding_window is not None:
-        seen = seen & (key > query - attention.sliding_window)
-    if attention.chunk_size is not None:
-        seen = seen & (key // attention.chunk_size == query // attention.chunk_size)
-    return seen
+    causal: bool
+    window: "int | Tensor | None"
+    chunk: "int | Tensor | None"
+
+    @classmethod
+    def of(cls, attention: Attention) -> "Reach":
+        """Take the limits as numbers."""
+        return cls(attention.causal, attention.sliding_window, attention.chunk_size)
+
+    @classmethod
+    def on(cls, attention: Attention, device: str) -> "Reach":
+        """Take the limits as tensors on a device."""
+        import torch
+
+        limits = (attention.sliding_window, attention.chunk_size)
+        window, chunk = (None if n is None else torch.tensor(n, device=device) for n in limits)
+        return cls(attention.causal, window, chunk)
+
+    def sees(self, query: "Tensor", key: "Tensor") -> "Tensor":
+        """Say which queries see which keys.
+
+        Args:
+            query: int64 positions counted from the request's first token; broadcasts against `key`.
+            key: int64 positions of keys.
+        """
+        seen = (key <= query) if self.causal else (key == key) & (query == query)
+        if self.window is not None:
+            seen = seen & (key > query - self.window)
+        if self.chunk is not None:
+            seen = seen & (key // self.chunk == query // self.chunk)
+        return seen
 
 
 def visible(inputs: "Inputs", requests: list[int], rows: "Tensor") -> "Tensor":
@@ -45,7 +67,7 @@ def visible(inputs: "Inputs", requests: list[int], rows: "Tensor") -> "Tensor":
     first = torch.tensor([kv - batch.q_lens[r] for r in requests], device=device)[:, None]
     query = (first + rows)[:, :, None]
     key = torch.arange(kv, device=device)
-    seen = positional(inputs.attention, query, key)
+    seen = Reach.of(inputs.attention).sees(query, key)
     if inputs.tree_mask is not None:
         starts = [0, *accumulate(q * kv for q, kv in zip(batch.q_lens, batch.kv_lens, strict=True))]
         trees = [inputs.tree_mask[starts[r] : starts[r + 1]].view(-1, kv)[rows[i]] for i, r in enumerate(requests)]
