@@ -100,9 +100,8 @@ def attention_facts(attention: Attention) -> dict[str, Fact]:
     """Give the facts of one attention layer on one rank."""
     qk, v = attention.head_dim, attention.value_dim
     latent = attention.is_latent
-    mqa = "mqa" if attention.num_kv_heads == 1 else "gqa"
     return {
-        "kind": "mla" if latent else "mha" if attention.group_size == 1 else mqa,
+        "kind": _kind(attention),
         "latent": latent,
         "dims": f"{qk}/{v}",
         "qk_dim": qk,
@@ -142,6 +141,14 @@ def sparse_kind(model: Model, group: LayerGroup) -> str:
     if isinstance(text.get("sparse_attention_config"), dict):
         return "minimax"
     return "minicpm" if isinstance(text.get("sparse_config"), dict) else "other"
+
+
+def _kind(attention: Attention) -> str:
+    if attention.form is not None:
+        return "mla" if attention.is_latent else "mla_expanded"
+    if attention.group_size == 1:
+        return "mha"
+    return "mqa" if attention.num_kv_heads == 1 else "gqa"
 
 
 def _weights(model: Model) -> str:

@@ -8,7 +8,7 @@ from costmodel.compat.device import Device, contradiction, describe
 from costmodel.compat.facts import Options, group_facts, phase_facts, server_facts
 from costmodel.compat.packages import package_reasons
 from costmodel.compat.rules import Fact, Facts, Rule
-from costmodel.compat.tables import BackendTable, load_tables
+from costmodel.compat.tables import BackendTable, Tables, load_tables
 from costmodel.layer_group import Model
 from hwprofiles import Profile
 
@@ -33,6 +33,8 @@ class Row:
     """Remarks that change no verdict."""
     settings: Mapping[str, Fact] = field(default_factory=dict)
     """Settings as the server will have them, where it changes or fixes them."""
+    instead: tuple[str, ...] = ()
+    """Where it does not run: the names that do, for the same phase and layer group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def judge(model: Model, profile: Profile, options: Options | None = None) -> Jud
     tables = load_tables(options.sglang)
     device = describe(profile)
     shared = server_facts(model, device, options)
-    groups = [{**shared, **group_facts(model, group, options)} for group in model.layer_groups]
+    groups = [_with_auto_kv({**shared, **group_facts(model, g, options)}, tables, options) for g in model.layer_groups]
     cases = [
         (phase, index, {**facts, **phase_facts(phase, options)})
         for phase in PHASES
@@ -68,9 +70,39 @@ def judge(model: Model, profile: Profile, options: Options | None = None) -> Jud
     targets = {name: _server(table, shared) for name, table in {**tables.backends, **tables.extra}.items()}
     rows = [_row(table, targets, *case, options) for table in tables.backends.values() for case in cases]
     extra = [_row(table, targets, *case, options) for table in tables.extra.values() for case in cases]
+    running = _running(rows)
     return Judgement(
-        model.name, profile.id, options.sglang, tuple(rows), tuple(extra), _warnings(profile, device, targets, options)
+        model.name,
+        profile.id,
+        options.sglang,
+        tuple(_with_instead(row, running) for row in rows),
+        tuple(_with_instead(row, running) for row in extra),
+        _warnings(profile, device, targets, options),
     )
+
+
+def _running(rows: list[Row]) -> dict[tuple[str, int], tuple[str, ...]]:
+    """The names that run each phase and layer group, those without changes first."""
+    running: dict[tuple[str, int], tuple[str, ...]] = {}
+    for verdict in ("compatible", "rewritten"):
+        for row in rows:
+            if row.verdict == verdict and row.alias_of is None:
+                key = (row.phase, row.layer_group)
+                running[key] = (*running.get(key, ()), row.backend)
+    return running
+
+
+def _with_instead(row: Row, running: Mapping[tuple[str, int], tuple[str, ...]]) -> Row:
+    if row.verdict in ("compatible", "rewritten"):
+        return row
+    return replace(row, instead=running.get((row.phase, row.layer_group), ()))
+
+
+def _with_auto_kv(facts: dict[str, Fact], tables: Tables, options: Options) -> dict[str, Fact]:
+    if options.kv_cache_dtype != "auto":
+        return facts
+    rule = next((rule for rule in tables.auto_kv if rule.holds(facts)), None)
+    return facts if rule is None else {**facts, "kv": rule.settings["kv_cache_dtype"]}
 
 
 def _server(table: BackendTable, shared: Facts) -> BackendTable:

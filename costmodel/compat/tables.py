@@ -46,6 +46,8 @@ class Tables:
     """The 24 documented names."""
     extra: Mapping[str, BackendTable]
     """Names beyond them."""
+    auto_kv: tuple[Rule, ...] = ()
+    """Where `--kv-cache-dtype auto` is not the checkpoint's own dtype; the first that holds counts."""
 
     def find(self, name: str) -> BackendTable:
         """Give a backend's table, following no alias."""
@@ -70,6 +72,7 @@ def load_tables(version: str = CURRENT) -> Tables:
         version,
         {n: t for n, t in tables.items() if n not in beyond},
         {n: tables[n] for n, entry in beyond.items() if in_range(release, entry.get("versions", ""))},
+        tuple(read_rule(entry, "shared.toml") for entry in _toml("shared.toml").get("auto_kv", [])),
     )
 
 
