@@ -1,10 +1,11 @@
 """Compile the Triton kernels for Hopper without a GPU and list registers, spills and shared memory.
 
-    python benchmarks/compile_kernels.py [--all]
+    PYTHONPATH=. python benchmarks/compile_kernels.py [--all] [--only NAME]...
 
-Exit code 1 when a default spills more than `MAX_SPILL_BYTES` or exceeds shared memory. `--all` adds the knob values.
+Exit code 1 when an own choice spills more than `MAX_SPILL_BYTES` or exceeds shared memory. `--all` adds knob values.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -104,11 +105,17 @@ def knob_values() -> Iterator[dict[str, int]]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="Compile the knob values too.")
+    parser.add_argument("--only", action="append", default=[], help="Name of a workload; may be repeated.")
+    options = parser.parse_args()
     triton.runtime.driver.set_active(_NoDevice())
     bad = 0
     for name, attention, batch in workloads():
+        if options.only and name not in options.only:
+            continue
         inputs = make_inputs(attention, batch, "cpu", seed=0, slots=1)
-        for knobs in [{}, *(knob_values() if "--all" in sys.argv else ())]:
+        for knobs in [{}, *(knob_values() if options.all else ())]:
             tile = tile_of(attention, batch, knobs, tma=True)
             launcher = Launcher(inputs, tile, 2, HOPPER_SMS, pdl=True)
             for call in launcher.calls(0, torch.empty_like(inputs.q[..., : attention.value_dim])):

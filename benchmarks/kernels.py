@@ -1,6 +1,6 @@
 """Time the project's Triton kernels against FA3, FlashInfer and FlashMLA on a Hopper GPU.
 
-    python benchmarks/kernels.py [--only TEXT] [--quick] [--out FILE.jsonl]
+    PYTHONPATH=. python benchmarks/kernels.py [--only TEXT] [--quick] [--out FILE.jsonl]
 
 For each shape: the libraries, the kernels' own choice, other tiles in both orientations and other split counts.
 Variants compile in parallel beforehand. Times are per call inside a CUDA graph that rotates over copies of the KV.
