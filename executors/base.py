@@ -91,14 +91,18 @@ class Backend(ABC):
         """Say whether these knob values make sense together; combinations that do not are never candidates."""
         return True
 
-    def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
-        """List every combination of knob values that makes sense, the default first; empty where it cannot run."""
-        if self.implementation() is None or self.reject(attention, batch, profile):
-            return ()
+    def points(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
+        """List every combination of knob values that makes sense, the default first."""
         space = self.knobs(attention, batch, profile)
         names = [knob.name for knob in space]
         points = (dict(zip(names, values, strict=True)) for values in product(*(knob.values for knob in space)))
         return tuple(Candidate(self.name, point) for point in points if self.allows(attention, batch, point))
+
+    def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
+        """List the points that can run here, the default first; empty where the backend is missing or rejects."""
+        if self.implementation() is None or self.reject(attention, batch, profile):
+            return ()
+        return self.points(attention, batch, profile)
 
     @abstractmethod
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
