@@ -59,11 +59,11 @@ def _tasks(options: argparse.Namespace, name: str, profile: Profile) -> list[Tas
 
 def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task]) -> None:
     """Measure one set and append its records."""
-    from executors.sweeps.store import SweepMeasurer, writer
+    from executors.sweeps.store import CANDIDATE_SECONDS, SweepMeasurer, writer
 
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
-    with SweepMeasurer(options.device) as measurer:
+    with SweepMeasurer(options.device, limit_seconds=CANDIDATE_SECONDS) as measurer:
         for backend in sorted({candidate.backend for _, found in tasks for candidate in found}):
             say(f"[{name}] {backend}: {get_backend(backend).implementation()}")
         tally = sweep(

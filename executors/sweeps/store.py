@@ -16,6 +16,9 @@ from executors.sweeps.sets import Workload
 REFERENCE_SECONDS = 0.1
 """A sweep checks all rows where that takes so long, else a sample; a longer check would double its cost a row."""
 
+CANDIDATE_SECONDS = 45.0
+"""Silence after which a candidate is taken to hang; compiling one kernel takes seconds."""
+
 
 class SweepMeasurer(IsolatedMeasurer):
     """Measures in a worker that is restarted after a crash, with a short reference."""
