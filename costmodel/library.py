@@ -1,4 +1,4 @@
-"""Whether the library call can run a workload: SGLang's backends by their rule tables, the project's own by its limits."""
+"""Whether a library call can run a workload: SGLang's by the rule tables, the project's own by its limits."""
 
 from costmodel.attention import Attention
 from costmodel.batch import Batch

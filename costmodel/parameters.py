@@ -1,7 +1,11 @@
 """The few numbers per device and kernel that the datasheet does not give; each has a physical meaning."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any
+
+EMPTY: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,12 @@ class Parameters:
     """A further kernel in the same graph."""
     extra_fraction: float = 1.0
     """Scales the preparation that the emulator counts in seconds."""
+    factors: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    """Compiled kernel to the factor on its tiles' own time, loads and products; 1 where not named."""
 
     def __post_init__(self) -> None:
         """Check that every parameter is finite and not negative."""
-        for name in self.__slots__:
+        for name in NUMBERS:
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise ValueError(f"{name}={value} must be finite and not negative")
@@ -53,6 +59,14 @@ class Parameters:
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} must be above 0")
 
+    def factor(self, kernel: str) -> float:
+        """Factor of one compiled kernel."""
+        return self.factors.get(kernel, 1.0)
+
     def with_values(self, values: dict[str, Any]) -> "Parameters":
         """Give a copy with some parameters replaced."""
         return replace(self, **values)
+
+
+NUMBERS: tuple[str, ...] = tuple(f.name for f in fields(Parameters) if f.name != "factors")
+"""The parameters that are single numbers."""

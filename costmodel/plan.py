@@ -34,6 +34,8 @@ class Plan:
 
     variant: str
     """Which parameter set of the backend applies."""
+    kernel: str
+    """Which compiled kernel of the variant runs, such as `d128` or `d64_g4`: some are slower than their work says."""
     jobs: tuple[Job, ...]
     tile: TileWork
     slots_per_sm: int
@@ -101,3 +103,11 @@ def tile_work(machine: Machine, attention: Attention, rows: int, keys: int) -> T
 def count_of(n: int, word: str) -> str:
     """Give `1 request` or `3 requests`."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def kernel_name(attention: Attention) -> str:
+    """Name the compiled kernel by what its code depends on: head dim, KV dtype, and window."""
+    name = f"d{attention.head_dim}"
+    if attention.kv_dtype != attention.dtype:
+        name += f"_{attention.kv_dtype}"
+    return name + ("_window" if attention.sliding_window is not None else "")

@@ -73,7 +73,7 @@ def candidates(emulator: Emulator, call: Call) -> Iterator[Knobs]:
             yield {"use_tensor_cores": False}
     if emulator.name not in SPLIT_KNOB or not worth_splitting(emulator, call):
         return
-    choice = choose_splits(emulator, call)
+    choice = choose_splits(emulator, call, quick=True)
     if choice is not None:
         knob = SPLIT_KNOB[emulator.name]
         mode = MODE_KNOB.get(emulator.name)

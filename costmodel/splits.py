@@ -28,11 +28,16 @@ class SplitChoice:
     """Estimated time by count, over the counts that cut KV differently."""
 
 
-def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
+def choose_splits(emulator: Emulator, call: Call, *, quick: bool = False) -> SplitChoice | None:
     """Find the best split count over all whole numbers; None where the backend has no such knob.
 
     Counts that cut the KV tiles into parts of the same size differ in empty parts only, so the smallest of them
     stands for all. Of equally good counts the smallest is taken: it needs the least workspace.
+
+    Args:
+        emulator: The backend.
+        call: The call; its own split count is ignored.
+        quick: Look only at steps of about a half and at the counts that fill the device.
     """
     knob = SPLIT_KNOB.get(emulator.name)
     if knob is None or call.machine.kind == "cpu":
@@ -40,10 +45,14 @@ def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
     mode = MODE_KNOB.get(emulator.name)
     knobs = {**call.knobs, mode[0]: mode[1]} if mode else dict(call.knobs)
     call = call.coarse(GROUPS)
-    tiles = longest_job(emulator, call)
+    whole = emulator.plan(call.with_knobs({**knobs, knob: 1}))
+    tiles = max(1, max(int(n) for _, n in whole.jobs))
+    slots = call.machine.sms * whole.slots_per_sm
+    exact = call.batch.uniform and not quick
+    counts = distinct_counts(tiles) if exact else ladder(tiles, slots / whole.unit_count)
     seconds: dict[int, float] = {}
     seen: dict[object, float] = {}
-    for count in distinct_counts(tiles) if call.batch.uniform else ladder(tiles):
+    for count in counts:
         plan = emulator.plan(call.with_knobs({**knobs, knob: count}))
         key = (plan.jobs, plan.merge_splits, plan.merge_launched, plan.empty_ctas)
         if key not in seen:
@@ -55,16 +64,10 @@ def choose_splits(emulator: Emulator, call: Call) -> SplitChoice | None:
     return SplitChoice(best, plateau, seconds)
 
 
-def longest_job(emulator: Emulator, call: Call) -> int:
-    """Give the KV tiles of the longest job without splits: more splits than that are empty."""
-    plan = emulator.plan(call.with_knobs({**call.knobs, SPLIT_KNOB[emulator.name]: 1}))
-    return max(1, max(int(tiles) for _, tiles in plan.jobs))
-
-
-def ladder(tiles: int) -> list[int]:
-    """Split counts for ragged batches, where every count cuts some request differently: steps of two."""
-    steps = (1, 2, 4, 8, 16, 32, 64, 128)
-    return [count for count in steps if count <= tiles]
+def ladder(tiles: int, fill: float) -> list[int]:
+    """Split counts to look at first: steps of about a half, and those that give every slot one, two or three parts."""
+    steps = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, *(int(k * fill) for k in (1, 2, 3))}
+    return sorted(count for count in steps if 1 <= count <= min(tiles, MAX_SPLITS))
 
 
 def distinct_counts(tiles: int) -> list[int]:

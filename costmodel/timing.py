@@ -79,10 +79,11 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     """Time one plan whose schedule is known."""
     sms = machine.sms
     tile = plan.tile
-    own = p.tile_seconds + tile.bytes / p.cta_bytes_per_s
-    stream = tile.bytes / p.sm_bytes_per_s
-    matrix = tile.matrix_seconds / p.matrix_fraction
-    exps = tile.exp_seconds / p.exp_fraction
+    factor = p.factor(plan.kernel)
+    own = factor * (p.tile_seconds + tile.bytes / p.cta_bytes_per_s)
+    stream = factor * tile.bytes / p.sm_bytes_per_s
+    matrix = factor * tile.matrix_seconds / p.matrix_fraction
+    exps = factor * tile.exp_seconds / p.exp_fraction
     o = p.overlap
     products = (matrix**o + exps**o) ** (1 / o)
     exp_share = exps**o / (matrix**o + exps**o) if products else 0.0

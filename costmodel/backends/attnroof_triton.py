@@ -1,7 +1,7 @@
 """The project's own Triton kernels: packed query heads, split KV, merge only with more than one split."""
 
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
 
 MIN_ROWS = 16
@@ -37,6 +37,7 @@ def plan(call: Call) -> Plan:
     row_bytes = partial_row_bytes(attention)
     return Plan(
         variant="mla" if attention.is_latent else "decode" if decode else "extend",
+        kernel=kernel_name(attention),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=SLOTS,

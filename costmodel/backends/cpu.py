@@ -2,7 +2,7 @@
 
 from costmodel.attention import DTYPE_BYTES
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, TileWork, count_of
+from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name
 from costmodel.tiles import ceil_div, query_tiles
 
 QUERY_BLOCK, KEY_BLOCK = 32, 512
@@ -60,6 +60,7 @@ def _plan(call: Call, jobs: list[Job], calls: int, dram_bytes: float) -> Plan:
     )
     return Plan(
         variant="cpu",
+        kernel=kernel_name(attention),
         jobs=tuple(jobs),
         tile=tile,
         slots_per_sm=1,

@@ -5,7 +5,7 @@ from math import ceil
 
 from costmodel.attention import Attention
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
 
 MAX_SPLITS = 128
@@ -44,6 +44,7 @@ def plan(call: Call) -> Plan:
     in_call = call.knobs["scheduler_metadata"] == "per_call" or call.batch.phase != "decode" or attention.is_latent
     return Plan(
         variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
+        kernel=kernel_name(attention),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=1,

@@ -3,7 +3,7 @@
 from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.backends.flashinfer_mla import plan as plan_mla
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, TileWork, count_of, tile_work
+from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes, query_tiles
 
 MIN_CHUNK_TOKENS = 128
@@ -85,6 +85,7 @@ def _plan_cuda_cores(call: Call) -> Plan:
     tile = TileWork(attention.group_size, keys, base.bytes, vector / machine.sm_vector_flops_per_s, base.exp_seconds)
     return Plan(
         variant="decode_cuda_cores",
+        kernel=f"{kernel_name(attention)}_g{attention.group_size}",
         jobs=jobs,
         tile=tile,
         slots_per_sm=CUDA_CORE_SLOTS,
@@ -129,6 +130,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     partial = float(items * min(rows, mean_rows) * heads) if split else 0.0
     return Plan(
         variant=variant,
+        kernel=kernel_name(attention),
         jobs=jobs,
         tile=tile,
         slots_per_sm=TENSOR_CORE_SLOTS,
@@ -161,6 +163,7 @@ def _plan_fa3(call: Call) -> Plan:
     units = sum(count for count, _ in runs)
     return Plan(
         variant="extend_fa3",
+        kernel=kernel_name(attention),
         jobs=runs,
         tile=tile,
         slots_per_sm=1,

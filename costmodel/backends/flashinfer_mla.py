@@ -3,7 +3,7 @@
 from heapq import heapreplace
 
 from costmodel.call import Call
-from costmodel.plan import Assigned, Plan, count_of, tile_work
+from costmodel.plan import Assigned, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes
 
 ROWS = 64
@@ -54,6 +54,7 @@ def plan(call: Call) -> Plan:
     assigned: tuple[Assigned, ...] = tuple((float(t), j, clusters) for t, j in zip(tiles, jobs, strict=True) if j)
     return Plan(
         variant=f"mla_{kernel}",
+        kernel=kernel_name(attention),
         jobs=((clusters * items, clusters * sum(tiles) / (clusters * items)),),
         tile=tile,
         slots_per_sm=1,

@@ -1,7 +1,7 @@
 """FlashMLA dense decode: equal payloads of 64-key blocks per part, requests walked in order."""
 
 from costmodel.call import Call
-from costmodel.plan import Assigned, Plan, count_of, tile_work
+from costmodel.plan import Assigned, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes
 
 BLOCK = 64
@@ -25,6 +25,7 @@ def plan(call: Call) -> Plan:
     row_bytes = 4.0 * (attention.value_dim + 1)
     return Plan(
         variant="mla",
+        kernel=kernel_name(attention),
         jobs=((jobs, total / jobs),),
         tile=tile,
         slots_per_sm=1,

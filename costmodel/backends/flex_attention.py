@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from costmodel.backends.cpu import plan_flex
 from costmodel.call import Call
-from costmodel.plan import Plan, count_of, tile_work
+from costmodel.plan import Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, partial_row_bytes, similar_requests, split_jobs
 
 DECODE_QUERY_TOKENS = 128
@@ -36,6 +36,7 @@ def _step(call: Call, q: int, kv: int, count: int) -> Plan:
     tile = tile_work(machine, attention, rows, keys)
     return Plan(
         variant="decode" if decoding else "extend",
+        kernel=kernel_name(attention),
         jobs=tuple(split_jobs(ceil_div(kv, keys), splits, units)),
         tile=tile,
         slots_per_sm=2,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
 
 SplitRule = Literal["none", "fill", "eight", "by_256"]
@@ -74,6 +74,7 @@ def plan_of(structure: Structure, call: Call) -> Plan:
     indexer = call.work.indexer_bytes / machine.memory_bytes_per_s if attention.indexer_heads else 0.0
     return Plan(
         variant="decode" if few else "extend",
+        kernel=kernel_name(attention),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=structure.slots,

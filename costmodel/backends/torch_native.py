@@ -6,7 +6,7 @@ from costmodel.attention import Attention
 from costmodel.backends.cpu import plan_sdpa
 from costmodel.call import Call
 from costmodel.machine import Machine
-from costmodel.plan import Plan, TileWork, count_of, tile_work
+from costmodel.plan import Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, similar_requests
 
 ROWS, KEYS = 64, 64
@@ -34,6 +34,7 @@ def _gather(call: Call, kv: int, count: int) -> Plan:
     size = attention.kv_bytes_per_token * GATHER_TOKENS
     return Plan(
         variant="gather",
+        kernel=kernel_name(attention),
         jobs=((blocks, 1),),
         tile=TileWork(GATHER_TOKENS, GATHER_TOKENS, size, 0.0, 0.0),
         slots_per_sm=4,
@@ -53,6 +54,7 @@ def _sdpa(call: Call, q: int, kv: int, count: int) -> Plan:
     tiles = ceil_div(rows, ROWS) * attention.num_qo_heads
     return Plan(
         variant="sdpa",
+        kernel=kernel_name(attention),
         jobs=((tiles, ceil_div(kv, KEYS)),),
         tile=sdpa_tile(machine, attention),
         slots_per_sm=2,

@@ -4,7 +4,7 @@ from math import log2
 
 from costmodel.attention import Attention
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, count_of, tile_work
+from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes
 
 MIN_BLOCK_KV = 32
@@ -82,6 +82,9 @@ def _plan_decode(call: Call) -> Plan:
     row_bytes = partial_row_bytes(attention)
     return Plan(
         variant="mla" if attention.is_latent else "decode_grouped" if grouped else "decode",
+        kernel=f"{kernel_name(attention)}_g{min(HEAD_ROWS, attention.group_size)}"
+        if grouped
+        else kernel_name(attention),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=slots,
@@ -137,6 +140,7 @@ def _plan_extend(call: Call) -> Plan:
     longest = max(batch.kv_lens) * attention.kv_bytes_per_token
     return Plan(
         variant="extend",
+        kernel=kernel_name(attention),
         jobs=runs,
         tile=tile,
         slots_per_sm=1,
