@@ -105,7 +105,7 @@ def outcome_text(outcome: object) -> str:
         case Rejected(reasons=reasons):
             return f"rejected: {'; '.join(reasons)}"
         case Failed(kind=kind, message=message):
-            return f"{kind}: {message[:160]}"
+            return f"{kind}: {' '.join(message.split())[:120]}"
     return ""
 
 

@@ -40,7 +40,7 @@ def summary(result: "Result") -> list[str]:
     for workload, row in result.rows:
         lines.append(f"{workload.spec}: {row.counts}; {_verdict(row)}")
         lines += [f"{workload.spec}: {note}" for note in row.notes]
-        lines += [f"{workload.spec}: {name}: {why}" for name, why in row.failures.items() if "[" in name]
+        lines += [f"{workload.spec}: {_short(name)}: {_cut(why)}" for name, why in row.failures.items() if "[" in name]
     return lines + [f"left out: {text}" for text in result.left_out]
 
 
@@ -100,7 +100,17 @@ def _verdict(row: "Row") -> str:
 
 
 def _short(key: str) -> str:
-    return key.replace(",", ", ")
+    """A candidate without the knobs that are at their default."""
+    from costmodel.knobs import KNOBS
+
+    backend, _, knobs = key.removesuffix("]").partition("[")
+    defaults = {f"{spec.name}={spec.default}" for spec in KNOBS.get(backend, ())}
+    return " ".join([backend, *(knob for knob in knobs.split(",") if knob and knob not in defaults)])
+
+
+def _cut(text: str, width: int = 140) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 4]} ..."
 
 
 def _quoted(text: str) -> str:

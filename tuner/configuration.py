@@ -33,6 +33,8 @@ class Provenance(Frozen):
     """UTC, ISO 8601."""
     command: str
     model: str | None = None
+    model_config_json: dict[str, Any] = Field(default_factory=dict)
+    """The model's config.json, so that a launch line can be checked where the model is not at hand."""
     tensor_parallel: int = 1
     layers: int | None = None
     """Layers of the model with this attention."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from costmodel import Model
+from costmodel import Model, sglang_resolve
 from hwprofiles import Profile
 
 Defaults = Callable[[str], tuple[str, ...]]
@@ -14,10 +14,6 @@ def engine_defaults(model: Model, profile: Profile, tensor_parallel: int, page_s
 
     Verification of drafts runs on the prefill backend, as SGLang does by default.
     """
-    if profile.kind == "cpu":
-        return lambda phase: ("torch_native",)
-    from costmodel import sglang_resolve
-
     arguments = ["--tp-size", str(tensor_parallel)]
     if page_size != 1:
         arguments += ["--page-size", str(page_size)]

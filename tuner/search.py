@@ -1,6 +1,7 @@
 """The search for one workload: propose, measure, learn, stop, and measure once more what is close."""
 
 import math
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -117,13 +118,15 @@ class _Search:
     def _run(self, tickets: list[Ticket]) -> None:
         outcomes = self._measure([t.candidate for t in tickets])
         unused = []
+        group = uuid.uuid4().hex[:8]
         for ticket in tickets:
             outcome = outcomes.get(ticket.candidate.key)
             if outcome is None:
                 unused.append(ticket)
                 continue
             line = self._tools.record(self._workload, ticket.candidate, outcome)
-            self._session.tell(ticket, outcome, self._version(ticket.candidate), line)
+            version = self._version(ticket.candidate)
+            self._session.tell(ticket, outcome, version=version, group=group, record=line)
             self._observe(ticket.candidate, outcome)
         self._session.put_back(unused)
 
@@ -149,7 +152,7 @@ class _Search:
     def _confirm(self) -> None:
         """Measure again, with fresh repeats, what the first repeats could not tell apart."""
         while len(self._session.confirmations()) < MAX_CONFIRMATIONS:
-            close = undecided(self._space.candidates, self._space.default, self._times())
+            close = undecided(self._space.candidates, self._space.default, self._times(), self._groups())
             if not close or self._share.exhausted:
                 return
             outcomes = self._measure(close)
@@ -168,6 +171,13 @@ class _Search:
             for key, seconds in confirmation.items():
                 fresh[key] = fresh.get(key, ()) + seconds if seconds else ()
         return {key: seconds for key, seconds in {**times, **fresh}.items() if seconds}
+
+    def _groups(self) -> dict[str, str]:
+        """Candidate to the group that its deciding repeats were measured in."""
+        groups = {key: k.group for key, k in self._session.known().items()}
+        for confirmation in self._session.confirmations():
+            groups |= dict.fromkeys(confirmation, "confirmation")
+        return groups
 
     def _finish(self) -> Row:
         known = self._session.known()

@@ -44,6 +44,8 @@ class Known:
     reason: str | None
     version: str
     """`implementation version`, as one text."""
+    group: str = ""
+    """Names the candidates that were run together, interleaved."""
     plan_seconds: float | None = None
     eager_seconds: float | None = None
 
@@ -111,13 +113,19 @@ class Session:
         """Claim up to `count` candidates; an empty list means that nothing is left to measure."""
         return self.store.retry(lambda: self._take(count))
 
-    def tell(self, ticket: Ticket, outcome: Outcome, version: str, record: str | None = None) -> None:
-        """Store what came out; deterministic failures end as pruned, which TPE learns from."""
+    def tell(self, ticket: Ticket, outcome: Outcome, **notes: str | None) -> None:
+        """Store what came out; deterministic failures end as pruned, which TPE learns from.
+
+        Args:
+            ticket: What was measured.
+            outcome: How it ended.
+            notes: Kept with the trial: `version` of the implementation, `group` measured together, `record` line.
+        """
 
         def action() -> None:
             storage, trial_id = self.store.storage, self._trial(ticket.number)._trial_id
             if not self._trial(ticket.number).state.is_finished():
-                for name, value in _attributes(ticket.candidate, outcome, version, record).items():
+                for name, value in {**_attributes(ticket.candidate, outcome), **notes}.items():
                     storage.set_trial_user_attr(trial_id, name, value)
                 match outcome:
                     case Measured(seconds=seconds):
@@ -232,7 +240,7 @@ class Session:
         claim = next((c for c in self.store.claims.of(self.name) if c.candidate == key and c.trial == number), None)
         candidate = self.space.by_key().get(key)
         if candidate is not None and attempts >= MAX_ATTEMPTS:
-            self.tell(Ticket(candidate, number), Failed("crashed", f"its worker died {attempts} times"), "")
+            self.tell(Ticket(candidate, number), Failed("crashed", f"its worker died {attempts} times"))
             return
         if candidate is not None:
             self._study.enqueue_trial(self.space.params(candidate), user_attrs={"attempts": attempts})
@@ -244,10 +252,8 @@ class Session:
         return self._study.get_trials(deepcopy=False)[number]
 
 
-def _attributes(candidate: Candidate, outcome: Outcome, version: str, record: str | None) -> dict[str, Any]:
-    out: dict[str, Any] = {"candidate": candidate.key, "version": version}
-    if record is not None:
-        out["record"] = record
+def _attributes(candidate: Candidate, outcome: Outcome) -> dict[str, Any]:
+    out: dict[str, Any] = {"candidate": candidate.key}
     match outcome:
         case Measured(seconds=seconds):
             more = {"plan_seconds": outcome.plan_seconds, "eager_seconds": outcome.eager_seconds}
@@ -272,6 +278,7 @@ def _known(trial: FrozenTrial, space: Space) -> Known | None:
         attrs["outcome"],
         attrs.get("reason"),
         attrs.get("version", ""),
+        attrs.get("group", ""),
         attrs.get("plan_seconds"),
         attrs.get("eager_seconds"),
     )

@@ -1,11 +1,13 @@
 """From what a person asked for to the tools of a run: device, profile, storage, measurer, records."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from costmodel import Model
 from executors.environment import Environment
 from executors.measurer import Measurer
 from executors.outcome import Candidate, Outcome
@@ -22,6 +24,8 @@ from tuner.strategy import PLANS, Effort
 from tuner.workload import Workload
 
 RECORDS = "records.jsonl"
+MAX_MODEL_JSON = 1 << 16
+"""Longest config.json, in characters, that is kept in a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +111,14 @@ class Recorder:
         return record.to_line()
 
 
-def make_provenance(options: Options, environment: Environment, command: str, model: str | None, tp: int) -> Provenance:
+def make_provenance(options: Options, environment: Environment, command: str, model: Model, tp: int) -> Provenance:
     """Say where the rows of this run come from."""
     return Provenance(
         tool=f"attnroof {version('attnroof')}",
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         command=command,
-        model=model,
+        model=model.name,
+        model_config_json=model.raw if len(json.dumps(model.raw)) <= MAX_MODEL_JSON else {},
         tensor_parallel=tp,
         seed=options.seed,
         source=environment.source,

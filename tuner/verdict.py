@@ -49,8 +49,18 @@ def decide(candidates: Sequence[Candidate], default: Candidate | None, times: Ti
     return Verdict(best, others[0] if others else None, ratio, next((s for s in states if s), None))
 
 
-def undecided(candidates: Sequence[Candidate], default: Candidate, times: Times) -> list[Candidate]:
-    """Candidates that more repeats could still change the verdict for; empty where the verdict is clear."""
+def undecided(
+    candidates: Sequence[Candidate], default: Candidate, times: Times, groups: Mapping[str, str]
+) -> list[Candidate]:
+    """Candidates that have to be measured again, together, before the verdict is clear; empty where it is.
+
+    Args:
+        candidates: Those that may win.
+        default: What runs when nothing is tuned.
+        times: Repeats by candidate.
+        groups: Candidate to the group it was measured in; the device may have changed between groups, so a winner
+            counts only against a default of the same group.
+    """
     measured = [c for c in candidates if times.get(c.key)]
     if len(measured) < 2 or default.key not in {c.key for c in measured}:
         return []
@@ -58,7 +68,8 @@ def undecided(candidates: Sequence[Candidate], default: Candidate, times: Times)
     if fastest.key == default.key:
         return []
     ratio = gain(times[fastest.key], times[default.key])
-    if 1 - ratio.seconds > 3 * ratio.error:
+    together = groups.get(fastest.key) == groups.get(default.key)
+    if together and 1 - ratio.seconds > 3 * ratio.error:
         return []
     rivals = [c for c in measured if not beats(times[fastest.key], times[c.key]) and c.key != default.key]
     return [default, *sorted(rivals, key=lambda c: timing(times[c.key]).seconds)[:3]]

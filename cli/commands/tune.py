@@ -73,7 +73,7 @@ def tune(
         else:
             if not (resume or worker):
                 check_new(job.request, job.tools)
-            provenance = make_provenance(options, measurer.environment(), command_line(), job.model.name, tp)
+            provenance = make_provenance(options, measurer.environment(), command_line(), job.model, tp)
             try:
                 result = run(job.request, job.tools, budget, options.out, provenance)
             except NothingRuns as error:

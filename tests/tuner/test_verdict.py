@@ -11,7 +11,8 @@ STEADY = (1.0, 1.001, 0.999, 1.0, 1.0005, 0.9995, 1.0)
 def times(**factors: float) -> dict[str, tuple[float, ...]]:
     named = {"a": A, "b": B, "c": C}
     return {
-        named[name].key: tuple(f * s for s in STEADY[::step]) for (name, f), step in zip(factors.items(), (1, -1, 1), strict=False)
+        named[name].key: tuple(f * s for s in STEADY[::step])
+        for (name, f), step in zip(factors.items(), (1, -1, 1), strict=False)
     }
 
 
@@ -48,8 +49,15 @@ def test_nothing_measured_is_no_verdict() -> None:
     assert decide(all_candidates(), A, {}) is None
 
 
+ONE = dict.fromkeys((c.key for c in all_candidates()), "g1")
+
+
 def test_only_what_is_close_is_measured_again() -> None:
-    assert undecided(all_candidates(), A, times(a=1.0, b=0.7)) == []
-    assert undecided(all_candidates(), A, times(a=0.7, b=1.0)) == []
+    assert undecided(all_candidates(), A, times(a=1.0, b=0.7), ONE) == []
+    assert undecided(all_candidates(), A, times(a=0.7, b=1.0), ONE) == []
     noisy = {A.key: (1.0, 1.1, 0.9, 1.0, 1.05), B.key: (0.97, 0.96, 1.08, 0.97, 0.9)}
-    assert undecided(all_candidates(), A, noisy) == [A, B]
+    assert undecided(all_candidates(), A, noisy, ONE) == [A, B]
+
+
+def test_a_winner_of_another_group_is_measured_beside_the_default() -> None:
+    assert undecided(all_candidates(), A, times(a=1.0, b=0.7), {A.key: "g1", B.key: "g2"}) == [A, B]
