@@ -16,13 +16,14 @@ BYTES_PER_SECOND_PER_SM = 33e9
 """Share of memory bandwidth of one of Hopper's SMs when all are busy."""
 FLOPS_PER_SECOND_PER_SM = 3.5e12
 """Matrix rate that one SM reaches in these kernels."""
-SATURATION = 0.6
+SATURATION = 0.9
 """Share of the SMs that saturates memory when each has a pipeline of tiles in flight."""
 START_SECONDS = 1.5e-6
 """Time from the start of a program to its first tile, and from its last tile to its end."""
 MERGE_SECONDS = 1.5e-6
 MERGE_SECONDS_PER_PART = 0.05e-6
 MAX_SPLITS = 128
+REGISTERS_PER_SM = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,12 @@ class Machine:
 
     @classmethod
     def of(cls, num_sms: int, form: Form, tile: Tile, kv_bytes: float) -> "Machine":
-        """Count the programs of `tile` that fit an SM."""
-        by_shared = int(SHARED_BYTES // (shared_bytes(form, tile, kv_bytes) + 1024))
-        by_registers = 8 // tile.num_warps if tile.kv_major else 8 // max(4, tile.num_warps)
-        return cls(num_sms, max(1, min(by_shared, max(1, by_registers), 4)))
+        """Count the programs of `tile` that fit an SM; most registers hold the output tile."""
+        by_shared = SHARED_BYTES // (int(shared_bytes(form, tile, kv_bytes)) + 1024)
+        threads = 32 * tile.num_warps
+        registers = min(255, 84 + 1.5 * tile.block_m * form.value_block / threads)
+        by_registers = int(REGISTERS_PER_SM // (registers * threads))
+        return cls(num_sms, max(1, min(by_shared, by_registers)))
 
 
 def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: int, num_sms: int) -> Schedule:
@@ -137,6 +140,9 @@ def _choose_splits(attention: Attention, form: Form, tile: Tile, steps: Ints, nu
         seconds = step_seconds * total_steps / programs * (programs - rest + (max(rest, busy) if rest else 0.0))
         seconds += START_SECONDS * (full + (rest > 0))
         if size < longest:
+            split_programs = float(parts[parts > 1] @ counts[parts > 1]) * form.kv_heads
+            part_bytes = 8.0 * tile.block_m * form.value_dim
+            seconds += split_programs * part_bytes / (BYTES_PER_SECOND_PER_SM * num_sms)
             seconds += MERGE_SECONDS + MERGE_SECONDS_PER_PART * -(-longest // size)
         if seconds < best_seconds:
             best, best_seconds = splits, seconds
