@@ -1,4 +1,4 @@
-"""Where profile files lie: shipped devices, shipped measurements, the user's calibrations, the user's own files."""
+"""Where profile files lie: shipped devices, shipped measurements, the user's own files, calibrations made here."""
 
 import os
 import tomllib
@@ -18,7 +18,7 @@ class Layer:
     """Files of one origin; a later layer overrides an earlier one."""
 
     kind: str
-    """`shipped`, `measured`, `calibrated` or `user`."""
+    """`shipped`, `measured`, `user` or `calibrated`."""
     paths: tuple[Path, ...]
 
 
@@ -31,8 +31,8 @@ def layers() -> tuple[Layer, ...]:
     return (
         Layer("shipped", _toml_files(DATA / "devices")),
         Layer("measured", _toml_files(DATA / "measured")),
-        Layer("calibrated", _toml_files(calibrated_folder())),
         Layer("user", tuple(_user_files())),
+        Layer("calibrated", _toml_files(calibrated_folder())),
     )
 
 

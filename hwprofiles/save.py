@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hwprofiles.library import calibrated_folder
+from hwprofiles.assemble import file_of
+from hwprofiles.library import calibrated_folder, layers
 from hwprofiles.measured import Measured
 from hwprofiles.profile import Profile
 
@@ -19,20 +20,20 @@ def calibrated_path(profile: Profile) -> Path:
 def save_calibrated(profile: Profile, measured: Measured, path: Path) -> None:
     """Write what was measured over a profile, atomically.
 
-    A profile from a file is extended; one made on the spot is written out whole, and where nothing else tells its
-    memory bandwidth, the measured read rate stands in for it.
+    A profile from a file is extended; one made on the spot is written out whole. Where no datasheet tells the memory
+    bandwidth, the measured read rate stands in for it.
 
     Raises:
         OSError: The file cannot be written.
     """
     values: dict[str, Any] = {"id": profile.id}
-    if profile.files:
+    if file_of(profile.id, [layer for layer in layers() if layer.kind != "calibrated"]):
         values["extends"] = profile.id
     else:
         values |= profile.model_dump(exclude_none=True, exclude_defaults=True, exclude={"measured", "files"})
-        if "memory_bytes_per_s" not in values and measured.read_bytes_per_s:
-            values["memory_bytes_per_s"] = measured.read_bytes_per_s
-            values["origins"] = values.get("origins", {}) | {"memory_bytes_per_s": "measured"}
+    if profile.origin("memory_bytes_per_s") in (None, "measured") and measured.read_bytes_per_s:
+        values["memory_bytes_per_s"] = measured.read_bytes_per_s
+        values["origins"] = values.get("origins", {}) | {"memory_bytes_per_s": "measured"}
     values["measured"] = measured.model_dump(exclude_none=True, exclude_defaults=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

@@ -86,6 +86,9 @@ class CudaStopwatch(Stopwatch):
     """Device time between two events around a group of calls."""
 
     def __init__(self, device: str) -> None:
+        import torch
+
+        torch.cuda.set_device(device)
         self.device = device
 
     def time(self, call: Call, calls: int = 1, samples: int = 9) -> Samples:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.commands.hw import app
-from hwprofiles import Measured, load_profile
+from hwprofiles import Measured, list_profiles, load_profile
 from hwprofiles.save import calibrated_path, save_calibrated
 
 MEASURED = Measured(
@@ -38,7 +38,7 @@ def run_json(*arguments: str) -> Any:
 
 def test_list_names_all_devices() -> None:
     devices = run_json("list")
-    assert len(devices) == 57
+    assert len(devices) == len(list_profiles()) >= 57
     assert all(
         set(d) == {"id", "name", "vendor", "architecture", "aliases", "driver_names"} and d["driver_names"]
         for d in devices
@@ -82,7 +82,7 @@ def test_compare_prints_ridge_points() -> None:
 def test_detect_lists_this_machine() -> None:
     cpu = run_json("detect")[-1]
     assert (cpu["device"], cpu["profile"]["id"]) == ("cpu", load_profile("cpu").id)
-    assert "made on the spot" in run("detect").stdout
+    assert load_profile("cpu").id in run("detect").stdout.replace("\n", "")
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
@@ -111,10 +111,11 @@ def test_calibrate_writes_where_it_is_told(tmp_path: Path, monkeypatch: pytest.M
     pytest.importorskip("torch")
     monkeypatch.setattr("executors.calibrate.calibrate", lambda *arguments: MEASURED)
     out = tmp_path / "cpu.toml"
+    before = load_profile("cpu").measured
     result = run("calibrate", "--out", str(out))
     assert "held down by power cap" in result.output
     assert load_profile(str(out)).measured == MEASURED
-    assert load_profile("cpu").measured is None
+    assert load_profile("cpu").measured == before
 
 
 def test_calibrate_of_a_device_that_is_not_there_says_so() -> None:
@@ -122,7 +123,7 @@ def test_calibrate_of_a_device_that_is_not_there_says_so() -> None:
 
 
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:
-    assert "57 profile(s) hold together" in run("check").stdout
+    assert f"{len(list_profiles())} profile(s) hold together" in run("check").stdout
     path = tmp_path / "sparse.toml"
     path.write_text('extends = "nvidia-h200-sxm-141gb"\nname = "x"\nmatrix_flops_per_s = { bf16 = 1.979e15 }\n')
     result = run("check", str(path))

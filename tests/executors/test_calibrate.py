@@ -10,7 +10,7 @@ from executors.calibrate.bandwidth import Rate, Streams, by_busy, by_size
 from executors.calibrate.conditions import Watcher
 from executors.calibrate.matrix import matrix_rate
 from executors.calibrate.overheads import exponentials, launch, merge
-from executors.calibrate.stopwatch import Call, CpuStopwatch, Samples, Stopwatch
+from executors.calibrate.stopwatch import Call, CpuStopwatch, CudaStopwatch, Samples, Stopwatch
 from hwprofiles import Measured, Profile, load_profile
 
 torch = pytest.importorskip("torch")
@@ -183,6 +183,63 @@ def test_kernels_agree_with_their_references_in_the_interpreter() -> None:
     errors = [float(word) for word in done.stdout.split()]
     assert len(errors) == 6
     assert max(map(abs, errors)) <= 16 * torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "constants", "num_warps", "holds"),
+    [
+        ("read_kernel", ("*fp32", "*fp32", "i32", "i32"), {"BLOCK": 16384}, 32, "ld.global.cg.v4"),
+        ("exp_kernel", ("*fp32", "i32"), {"BLOCK": 2048}, 8, "ex2.approx"),
+        ("merge_kernel", ("*fp32", "*fp32", "*fp32"), {"SPLITS": 8, "DIM": 128}, 4, "ex2.approx"),
+    ],
+)
+def test_kernels_compile_for_hopper_without_a_gpu(
+    kernel: str,
+    arguments: tuple[str, ...],
+    constants: dict[str, int],
+    num_warps: int,
+    holds: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from executors.calibrate import kernels
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    function = getattr(kernels, kernel)
+    names = function.arg_names
+    signature = dict(zip(names, arguments, strict=False)) | dict.fromkeys(constants, "constexpr")
+    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(arguments) if kind.startswith("*")}
+    source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=aligned)
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": num_warps})
+    assert holds in compiled.asm["ptx"]
+
+
+def test_events_are_read_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    class Event:
+        def __init__(self, **options: object) -> None: ...
+
+        def record(self) -> None:
+            self.at = clock[0]
+
+        def elapsed_time(self, end: "Event") -> float:
+            return (end.at - self.at) * 1e3
+
+    def call() -> None:
+        clock[0] += 2e-6
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    watch = CudaStopwatch("cuda:0")
+    samples = watch.time(call, calls=10, samples=5)
+    assert samples.seconds == pytest.approx((2e-6,) * 5)
+    assert watch.calls_for(call, 1e-3) == 500
 
 
 @pytest.mark.gpu

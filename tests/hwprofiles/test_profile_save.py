@@ -2,6 +2,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,10 +56,11 @@ def test_a_calibrated_processor_is_found_as_cpu() -> None:
 
 def test_a_calibration_in_a_file_of_its_own_is_loaded_by_path(tmp_path: Path) -> None:
     path = tmp_path / "somewhere.toml"
+    before = load_profile("h200").measured
     save_calibrated(load_profile("h200"), MEASURED, path)
     found = load_profile(str(path))
     assert (found.id, found.measured) == ("nvidia-h200-sxm-141gb", MEASURED)
-    assert load_profile("h200").measured is None
+    assert load_profile("h200").measured == before
 
 
 def test_saving_again_replaces_the_whole_measurement() -> None:
@@ -68,3 +70,22 @@ def test_saving_again_replaces_the_whole_measurement() -> None:
     save_calibrated(load_profile("h200"), later, calibrated_path(h200))
     assert load_profile("h200").measured == later
     assert [p.name for p in calibrated_path(h200).parent.iterdir()] == ["nvidia-h200-sxm-141gb.toml"]
+
+
+def test_a_processor_can_be_calibrated_again() -> None:
+    for read in (1.0e10, 1.5e10):
+        cpu = load_profile("cpu")
+        save_calibrated(cpu, MEASURED.model_copy(update={"read_bytes_per_s": read}), calibrated_path(cpu))
+        again = load_profile("cpu")
+        assert again.measured
+        assert again.memory_bytes_per_s == again.measured.read_bytes_per_s == read
+
+
+def test_a_users_own_card_can_be_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "h200-500w.toml"
+    own.write_text('extends = "nvidia-h200-sxm-141gb"\nname = "H200, 500 W"\ntdp_w = 500\n')
+    monkeypatch.setenv("ATTNROOF_PROFILES", str(own))
+    card = load_profile("h200-500w")
+    save_calibrated(card, MEASURED, calibrated_path(card))
+    again = load_profile("h200-500w")
+    assert (again.measured, again.tdp_w, again.name) == (MEASURED, 500, "H200, 500 W")
