@@ -98,12 +98,3 @@ def test_result_is_right_eagerly_and_from_a_graph(
     for slot, output in enumerate(outputs):
         captured = compare(output, make_reference(inputs, slot=slot))
         assert captured.correct, (slot, prepared.path, captured)
-
-
-def test_a_build_without_the_mla_kernel_answers_with_garbage_and_is_caught(profile: Profile) -> None:
-    backend = get_backend("fa3")
-    if backend.implementation() is None:
-        pytest.skip(f"fa3 is not installed: {backend.install_hint}")
-    inputs = make_inputs(Attention.mla(128), Batch.decode([4096] * 8, page_size=64), DEVICE, seed=5, slots=1)
-    prepared = backend.prepare(inputs, {"build": "flash_attn_interface"})
-    assert not compare(prepared.run(0), make_reference(inputs)).correct
