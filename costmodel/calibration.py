@@ -1,6 +1,7 @@
 """Fitted parameters as data: which set applies to a backend on a device, and what it rests on."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
@@ -21,10 +22,12 @@ class Resolved:
 
     parameters: Parameters
     evidence: Evidence
-    low: float
-    """Lower end of the 90 % interval over the estimate."""
-    high: float
-    """Upper end of the 90 % interval over the estimate."""
+    intervals: Mapping[str, tuple[float, float]]
+    """Regime to the ends of the 90 % interval over the estimate; `all` for the others."""
+
+    def interval(self, regime: str) -> tuple[float, float]:
+        """Ends of the 90 % interval over the estimate."""
+        return self.intervals.get(regime) or self.intervals["all"]
 
 
 def resolve(backend: str, variant: str, machine: Machine) -> Resolved:
@@ -42,7 +45,7 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
         return _plain(cpu_parameters(machine), evidence)
     own = _load(machine.profile_id, backend)
     if own and variant in own["variants"]:
-        return _fitted(own["variants"][variant], "calibrated", Parameters())
+        return _fitted(own["variants"][variant])
     for device in _devices():
         data = _load(device, backend)
         if data and variant in data["variants"]:
@@ -52,18 +55,21 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
 
 def _plain(parameters: Parameters, evidence: Evidence) -> Resolved:
     half = HALF_WIDTH[evidence]
-    return Resolved(parameters, evidence, 1 / (1 + half), 1 + half)
+    return Resolved(parameters, evidence, {"all": (1 / (1 + half), 1 + half)})
 
 
-def _fitted(data: dict[str, Any], evidence: Evidence, base: Parameters) -> Resolved:
-    parameters = base.with_values(data["parameters"])
-    low, high = data["interval"]
-    return Resolved(parameters, evidence, low, high)
+def _fitted(data: dict[str, Any]) -> Resolved:
+    intervals = {regime: (low, high) for regime, (low, high) in data["intervals"].items()}
+    return Resolved(_parameters(data), "calibrated", intervals)
+
+
+def _parameters(data: dict[str, Any]) -> Parameters:
+    return Parameters(**data["parameters"], factors=data.get("factors", {}))
 
 
 def _carried(data: dict[str, Any], variant: str, machine: Machine) -> Resolved:
     """Carry parameters to another device: times per tile go with the clock, bytes in flight stay what they are."""
-    fitted = Parameters().with_values(data["variants"][variant]["parameters"])
+    fitted = _parameters(data["variants"][variant])
     clock = data["clock_hz"] / machine.clock_hz
     moved = replace(
         fitted,

@@ -14,6 +14,7 @@ from costmodel.library import library_reasons
 from costmodel.machine import Machine, machine_of
 from costmodel.plan import Plan
 from costmodel.prediction import KnobValue, Prediction
+from costmodel.regime import regime_of
 from costmodel.timing import Timing, time_plan
 from hwprofiles import Profile
 
@@ -57,14 +58,15 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
     seconds = timing.seconds
     bound, margin = binding(timing, call.machine.kind)
     limit = limit_seconds(call)
+    low, high = resolved.interval(regime_of(timing))
     return Prediction(
         backend=backend,
         implementation=emulator.implementation,
         implementation_version=emulator.implementation_version,
         phase=call.batch.phase,
         seconds=max(seconds, limit),
-        low=max(seconds * resolved.low, limit),
-        high=max(seconds, limit) * resolved.high,
+        low=min(max(seconds * low, limit), max(seconds, limit)),
+        high=max(seconds, limit) * high,
         plan_seconds=emulator.plan_seconds + emulator.plan_request_seconds * call.batch.size,
         eager_seconds=max(emulator.host_seconds, seconds),
         bound=bound,

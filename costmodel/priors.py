@@ -1,6 +1,7 @@
 """Parameters before any measurement of a kernel: public figures on Hopper, carried to a device by its profile."""
 
 from dataclasses import replace
+from typing import Any
 
 from costmodel.machine import Machine
 from costmodel.parameters import Parameters
@@ -9,7 +10,7 @@ HOPPER_CLOCK_HZ = 1.98e9
 BANDWIDTH_RESERVE = 1.6
 """An SM's load path over its share of DRAM bandwidth, at least."""
 
-_BY_VARIANT: dict[tuple[str, str], dict[str, float]] = {
+_BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("fa3", "decode"): {"overlap": 6.0, "job_tiles": 1.5},
     ("fa3", "extend"): {"overlap": 6.0, "job_tiles": 1.0, "tile_seconds": 0.1e-6, "cta_bytes_per_s": 200e9},
     ("fa3", "mla"): {"overlap": 6.0, "job_tiles": 2.0},

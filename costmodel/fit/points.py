@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from zlib import crc32
 
 from costmodel.attention import Attention
 from costmodel.batch import Batch
@@ -29,11 +30,21 @@ class Point:
     """Relative spread of the repeats."""
     _loads: tuple[float, list[tuple[float, int]]] | None = None
 
+    @property
+    def workload(self) -> str:
+        """Short key of attention and batch: rows that differ in knobs only share it."""
+        return workload_key(self.call.attention, self.call.batch)
+
     def timing(self, p: Parameters) -> Timing:
         """Time the plan with the given parameters."""
         if self._loads is None or self._loads[0] != p.job_tiles:
             self._loads = (p.job_tiles, plan_loads(self.plan, self.call.machine, p.job_tiles))
         return time_loads(self.plan, self._loads[1], self.call.machine, p)
+
+
+def workload_key(attention: Attention, batch: Batch) -> str:
+    """Short key of a workload, the same in every process."""
+    return f"{crc32(repr((attention, batch)).encode()):08x}"
 
 
 def make_point(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ PRIOR_WEIGHT = 0.02
 """Error that leaving the prior by its own width is worth, over the square root of the points."""
 PRIOR_WIDTH = 1.0
 """Width of a prior in natural logarithms: a factor of e."""
+FACTOR = "factor:"
+"""Prefix of a compiled kernel's factor among the names."""
+FACTOR_WIDTH = 0.3
+FACTOR_LIMITS = (0.3, 5.0)
 ABSENT = 1e-12
 """Starting value of a parameter that is 0 in the prior, in its own unit."""
 
@@ -54,47 +59,54 @@ class Fit:
     """Log of predicted over measured, one a point."""
 
 
-def fit_parameters(
-    points: Sequence[Point], start: Parameters, names: Sequence[str], center: Parameters | None = None
-) -> Fit:
+def fit_parameters(points: Sequence[Point], start: Parameters, names: Sequence[str]) -> Fit:
     """Fit parameters to points.
 
     Args:
         points: Measured calls of one kernel variant on one device.
-        start: Starting values.
-        names: Parameters to fit; the others keep their starting value.
-        center: Centers of the priors; the starting values where None.
+        start: Starting values, also the centers of the priors.
+        names: Parameters to fit, `factor:KERNEL` for a compiled kernel's factor; others keep their starting value.
     """
-    center = center or start
     names = tuple(names)
-    low = np.log([LIMITS[n][0] for n in names])
-    high = np.log([LIMITS[n][1] for n in names])
-    middle = np.clip(_logs(center, names), low + 1e-6, high - 1e-6)
-    begin = np.clip(_logs(start, names), low + 1e-6, high - 1e-6)
+    limits = np.log([FACTOR_LIMITS if n.startswith(FACTOR) else LIMITS[n] for n in names])
+    low, high = limits[:, 0], limits[:, 1]
+    middle = np.clip(np.log([max(parameter(start, n), ABSENT) for n in names]), low + 1e-6, high - 1e-6)
     measured = np.log([p.seconds for p in points])
-    weight = PRIOR_WEIGHT * np.sqrt(len(points)) / PRIOR_WIDTH
+    widths = np.array([FACTOR_WIDTH if n.startswith(FACTOR) else PRIOR_WIDTH for n in names])
+    weight = PRIOR_WEIGHT * np.sqrt(len(points)) / widths
+
+    def errors_at(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        parameters = with_fitted(start, names, np.exp(x).tolist())
+        return np.log([p.timing(parameters).seconds for p in points]) - measured
 
     def residuals(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        parameters = start.with_values(dict(zip(names, np.exp(x).tolist(), strict=True)))
-        errors = np.log([p.timing(parameters).seconds for p in points]) - measured
-        return np.concatenate([_soft(errors), weight * (x - middle)])
+        return np.concatenate([_soft(errors_at(x)), weight * (x - middle)])
 
-    solution = least_squares(residuals, begin, bounds=(low, high), x_scale=0.3, max_nfev=60, diff_step=1e-3)
-    parameters = start.with_values(dict(zip(names, np.exp(solution.x).tolist(), strict=True)))
-    errors = np.log([p.timing(parameters).seconds for p in points]) - measured
+    solution = least_squares(residuals, middle, bounds=(low, high), x_scale=0.3, max_nfev=60, diff_step=1e-3)
     singular = np.linalg.svd(solution.jac[: len(points)], compute_uv=False)
-    covariance = np.linalg.pinv(solution.jac.T @ solution.jac) * max(2 * solution.cost / max(1, len(points)), 1e-12)
+    covariance = np.linalg.pinv(solution.jac.T @ solution.jac) * max(2 * solution.cost / len(points), 1e-12)
     return Fit(
-        parameters=parameters,
+        parameters=with_fitted(start, names, np.exp(solution.x).tolist()),
         names=names,
         condition=float(singular[0] / max(singular[-1], 1e-12)),
         uncertainty=dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True)),
-        errors=errors,
+        errors=errors_at(solution.x),
     )
 
 
-def _logs(parameters: Parameters, names: Sequence[str]) -> NDArray[np.float64]:
-    return np.log([max(getattr(parameters, n), ABSENT) for n in names])
+def with_fitted(start: Parameters, names: Sequence[str], values: Sequence[float]) -> Parameters:
+    """Give parameters with fitted values in place, factors included."""
+    pairs = list(zip(names, values, strict=True))
+    numbers: dict[str, Any] = {name: value for name, value in pairs if not name.startswith(FACTOR)}
+    factors = {name.removeprefix(FACTOR): value for name, value in pairs if name.startswith(FACTOR)}
+    return start.with_values({**numbers, "factors": {**start.factors, **factors}})
+
+
+def parameter(parameters: Parameters, name: str) -> float:
+    """Give a parameter or factor by its fitted name."""
+    if name.startswith(FACTOR):
+        return parameters.factor(name.removeprefix(FACTOR))
+    return float(getattr(parameters, name))
 
 
 def _soft(errors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,110 @@
+"""From records of one device to calibration data: choose points, fit, and take intervals from the rest."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from costmodel.fit.choose import MAX_POINTS, choose_points
+from costmodel.fit.conformal import intervals
+from costmodel.fit.points import Point
+from costmodel.fit.solve import FACTOR, Fit, fit_parameters
+from costmodel.fit.variants import fitted_names
+from costmodel.machine import Machine
+from costmodel.parameters import NUMBERS, Parameters
+from costmodel.priors import prior
+from costmodel.regime import regime_of
+
+LEAST_POINTS = 24
+"""Rows below which a variant keeps its prior."""
+LEAST_KERNEL_ROWS = 12
+"""Rows that a compiled kernel needs for a factor of its own."""
+SIGNIFICANT_DIGITS = 5
+
+
+def calibrate(points: Iterable[Point], machine: Machine, most: int = MAX_POINTS) -> dict[str, dict[str, Any]]:
+    """Fit every backend's variants.
+
+    Args:
+        points: Measured calls of one device.
+        machine: That device.
+        most: Points to fit per variant; all other workloads are held out.
+
+    Returns:
+        Backend to its calibration data, as the files under `calibrations/` hold it.
+    """
+    groups: dict[tuple[str, str], list[Point]] = defaultdict(list)
+    for point in points:
+        groups[point.emulator.name, point.plan.variant].append(point)
+    data: dict[str, dict[str, Any]] = {}
+    for (backend, variant), rows in sorted(groups.items()):
+        if len(rows) >= LEAST_POINTS:
+            emulator = rows[0].emulator
+            entry = data.setdefault(
+                backend,
+                {
+                    "schema": 1,
+                    "device": machine.profile_id,
+                    "clock_hz": machine.clock_hz,
+                    "implementation": emulator.implementation,
+                    "implementation_version": emulator.implementation_version,
+                    "variants": {},
+                },
+            )
+            entry["variants"][variant] = fit_variant(rows, prior(backend, variant, machine), most)
+    return data
+
+
+def fit_variant(rows: Sequence[Point], start: Parameters, most: int = MAX_POINTS) -> dict[str, Any]:
+    """Fit one variant on at most `most` rows; the workloads left out give the intervals and the error.
+
+    Points are chosen twice: with the prior, then with the first fit, which knows better what each row depends on.
+    """
+    names = [*fitted_names(rows[0].emulator.name, rows[0].plan.variant), *kernel_factors(rows)]
+    chosen = choose_points(rows, start, names, most)
+    first = fit_parameters([rows[i] for i in chosen], start, names)
+    chosen = choose_points(rows, first.parameters, names, most)
+    fit = fit_parameters([rows[i] for i in chosen], start, names)
+    seen = {rows[i].workload for i in chosen}
+    unseen = [p for p in rows if p.workload not in seen]
+    return _entry(fit, unseen, sorted(seen))
+
+
+def kernel_factors(rows: Sequence[Point]) -> list[str]:
+    """Name the factors to fit: one for every compiled kernel with enough rows, but the commonest, which is 1."""
+    counts: dict[str, int] = defaultdict(int)
+    for p in rows:
+        counts[p.plan.kernel] += 1
+    common = max(sorted(counts), key=lambda kernel: counts[kernel])
+    return [f"{FACTOR}{k}" for k in sorted(counts) if k != common and counts[k] >= LEAST_KERNEL_ROWS]
+
+
+def _entry(fit: Fit, unseen: Sequence[Point], seen: Sequence[str]) -> dict[str, Any]:
+    errors: dict[str, list[float]] = defaultdict(list)
+    shares = []
+    for point in unseen:
+        timing = point.timing(fit.parameters)
+        errors[regime_of(timing)].append(float(np.log(point.seconds / timing.seconds)))
+        shares.append(abs(timing.seconds / point.seconds - 1))
+    p = fit.parameters
+    return {
+        "parameters": {name: _rounded(getattr(p, name)) for name in NUMBERS},
+        "factors": {kernel: _rounded(value) for kernel, value in p.factors.items()},
+        "fitted": list(fit.names),
+        "uncertainty": {name: _rounded(value) for name, value in fit.uncertainty.items()},
+        "condition": _rounded(fit.condition),
+        "rows": len(fit.errors),
+        "intervals": {k: [_rounded(low), _rounded(high)] for k, (low, high) in intervals(errors).items()},
+        "held_out": {
+            "rows": len(shares),
+            "mean_error": _rounded(float(np.mean(shares))) if shares else None,
+            "median_error": _rounded(float(np.median(shares))) if shares else None,
+            "p95_error": _rounded(float(np.quantile(shares, 0.95))) if shares else None,
+        },
+        "workloads": list(seen),
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")

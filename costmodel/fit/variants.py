@@ -1,0 +1,53 @@
+"""What is fitted for each kernel variant: the parameters that its calls can tell apart."""
+
+_SHARED = ("floor_seconds", "join", "dram_fraction")
+_DECODE = (
+    *_SHARED,
+    "tile_seconds",
+    "cta_bytes_per_s",
+    "sm_bytes_per_s",
+    "job_tiles",
+    "merge_seconds",
+    "merge_split_seconds",
+    "merge_bytes_per_s",
+    "request_seconds",
+)
+_EXTEND = (
+    *_SHARED,
+    "tile_seconds",
+    "cta_bytes_per_s",
+    "matrix_fraction",
+    "exp_fraction",
+    "overlap",
+    "job_tiles",
+    "request_seconds",
+)
+_EMPTY = "empty_cta_seconds"
+
+FITTED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("fa3", "decode"): (*_DECODE, "matrix_fraction"),
+    ("fa3", "extend"): (*_EXTEND, "sm_bytes_per_s", "extra_fraction", "merge_seconds"),
+    ("fa3", "mla"): (*_DECODE, "matrix_fraction", "extra_fraction"),
+    ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY),
+    ("flashinfer", "decode_cuda_cores"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("flashinfer", "extend_fa2"): (*_EXTEND, "merge_seconds", "merge_bytes_per_s"),
+    ("flashinfer", "extend_fa3"): (*_EXTEND, "sm_bytes_per_s"),
+    ("flashinfer", "mla_fa2"): (*_DECODE, "matrix_fraction"),
+    ("flashinfer", "mla_fa3"): (*_DECODE, "matrix_fraction"),
+    ("triton", "decode"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("triton", "decode_grouped"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("triton", "extend"): (*_EXTEND, "sm_bytes_per_s", _EMPTY),
+    ("triton", "mla"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("flashmla", "mla"): (*_DECODE, "matrix_fraction"),
+    ("attnroof_triton", "decode"): (*_DECODE, "matrix_fraction"),
+    ("attnroof_triton", "extend"): (*_EXTEND, "sm_bytes_per_s", "merge_seconds"),
+    ("attnroof_triton", "mla"): (*_DECODE, "matrix_fraction"),
+}
+"""Backend and variant to fitted parameters; others keep their prior."""
+
+DEFAULT = (*_DECODE, "matrix_fraction")
+
+
+def fitted_names(backend: str, variant: str) -> tuple[str, ...]:
+    """Parameters to fit for a variant."""
+    return FITTED.get((backend, variant), DEFAULT)
