@@ -72,8 +72,8 @@ class FlashInfer(Backend):
         if attention.is_latent or batch.phase != "decode":
             return (Knob("kernel", KERNELS if fa3 else ("auto", "fa2")),)
         if attention.group_size in CUDA_CORE_GROUPS:
-            return (Knob("use_tensor_cores", ("auto", True, False)),)
-        return (Knob("use_tensor_cores", ("auto", True)),)
+            return (Knob("use_tensor_cores", ("auto", True, False), via="sglang_env"),)
+        return (Knob("use_tensor_cores", ("auto", True), via="sglang_env"),)
 
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
         """Make a wrapper, plan once and bind one call per KV copy."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SPLITS = 8
 MAX_SPLITS = 256
+MIN_SPLIT_KEYS = 32
 _SCHEDULE = 256
 
 
@@ -24,8 +25,9 @@ class Triton(Backend):
     """SGLang's Triton attention.
 
     Decode splits KV by SGLang's rule up to `max_kv_splits` (`split_mode` "auto") or always into that many ("fixed",
-    SGLANG_TRITON_DECODE_ATTN_STATIC_KV_SPLITS). For MLA a server raises its flag's 8 to the power of two above the
-    SM count, so the default is that. Extend and verify have no split. KV indices are int64, as SGLang passes them.
+    SGLANG_TRITON_DECODE_ATTN_STATIC_KV_SPLITS). For MLA a server raises the limit to fill the SMs, and so does this;
+    the longest request stands for the context length. Extend and verify have no split. KV indices are int64, as
+    SGLang passes them.
     """
 
     name = "triton"
@@ -55,11 +57,11 @@ class Triton(Backend):
         """Name the split knobs of decode."""
         if batch.phase != "decode":
             return ()
-        default = default_splits(attention, profile.num_sms or 0)
-        longest = max(batch.kv_lens)
-        counts = [s for s in (*split_ladder(-(-longest // 32)), MAX_SPLITS) if s != default]
+        raised = split_limit(attention, batch, 1, profile.num_sms or 0)
+        useful = (*split_ladder(-(-max(batch.kv_lens) // MIN_SPLIT_KEYS)), MAX_SPLITS)
+        counts = [s for s in useful if s != DEFAULT_SPLITS and (s > raised or raised == 1)]
         return (
-            Knob("max_kv_splits", (default, *counts), via="sglang_flag"),
+            Knob("max_kv_splits", (DEFAULT_SPLITS, *counts), via="sglang_flag"),
             Knob("split_mode", ("auto", "fixed"), via="sglang_env"),
         )
 
@@ -69,23 +71,25 @@ class Triton(Backend):
         if inputs.batch.phase != "decode":
             knob_values(self.name, knobs, {})
             return _prepare_extend(kernels, inputs)
-        sms = _sms(inputs.device)
-        defaults: Mapping[str, KnobValue] = {
-            "max_kv_splits": default_splits(inputs.attention, sms),
-            "split_mode": "auto",
-        }
+        defaults: Mapping[str, KnobValue] = {"max_kv_splits": DEFAULT_SPLITS, "split_mode": "auto"}
         chosen = knob_values(self.name, knobs, defaults)
-        limit = whole(self.name, "max_kv_splits", chosen["max_kv_splits"], 1, MAX_SPLITS)
+        flag = whole(self.name, "max_kv_splits", chosen["max_kv_splits"], 1, MAX_SPLITS)
+        limit = split_limit(inputs.attention, inputs.batch, flag, _sms(inputs.device))
         if chosen["split_mode"] not in ("auto", "fixed"):
             raise ValueError(f"triton: split_mode={chosen['split_mode']!r} is not 'auto' or 'fixed'")
         return _prepare_decode(kernels, inputs, limit, chosen["split_mode"] == "fixed")
 
 
-def default_splits(attention: Attention, sms: int) -> int:
-    """The limit a server runs with: 8, and for MLA the power of two at or above the SM count."""
+def split_limit(attention: Attention, batch: Batch, flag: int, sms: int) -> int:
+    """The limit that a server runs with: its flag, raised for MLA to what fills the SMs or the context."""
     if not attention.is_latent or sms < 1:
-        return DEFAULT_SPLITS
-    return max(DEFAULT_SPLITS, min(1 << (sms - 1).bit_length(), MAX_SPLITS))
+        return flag
+    steps = -(-max(batch.kv_lens) // MIN_SPLIT_KEYS)
+    return max(flag, min(_power_of_two(sms), _power_of_two(steps)))
+
+
+def _power_of_two(value: int) -> int:
+    return 1 << (value - 1).bit_length()
 
 
 def _sms(device: str) -> int:
