@@ -4,6 +4,18 @@ from costmodel.compat.device import contradiction
 from costmodel.compat.facts import Options
 from costmodel.compat.judge import PHASES, Judgement, Row, judge
 from costmodel.compat.library import library_reasons
+from costmodel.compat.pairs import PairVerdict, judge_pair
 from costmodel.compat.tables import backend_names
 
-__all__ = ["PHASES", "Judgement", "Options", "Row", "backend_names", "contradiction", "judge", "library_reasons"]
+__all__ = [
+    "PHASES",
+    "Judgement",
+    "Options",
+    "PairVerdict",
+    "Row",
+    "backend_names",
+    "contradiction",
+    "judge",
+    "judge_pair",
+    "library_reasons",
+]

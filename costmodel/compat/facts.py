@@ -6,6 +6,7 @@ from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.compat.device import Device
 from costmodel.compat.rules import Fact
 from costmodel.compat.versions import CURRENT
+from costmodel.compat.workspace import flashinfer_workspace
 from costmodel.layer_group import LayerGroup, Model
 from costmodel.models.parallel import per_rank
 
@@ -39,6 +40,8 @@ class Options:
     """Branches of the speculative draft tree; None without speculation."""
     deterministic: bool = False
     cuda_graph: bool = True
+    max_requests: int | None = None
+    """Largest decode batch, where the size of workspaces is to be judged."""
     cuda: float = DEFAULT_CUDA
     """CUDA toolkit version, such as 12.8."""
     sglang: str = CURRENT
@@ -51,8 +54,9 @@ class Options:
             raise ValueError(f"tp={self.tp} must be at least 1")
         if self.page_size is not None and self.page_size < 1:
             raise ValueError(f"page_size={self.page_size} must be at least 1")
-        if self.spec_topk is not None and self.spec_topk < 1:
-            raise ValueError(f"spec_topk={self.spec_topk} must be at least 1")
+        for name in ("spec_topk", "max_requests"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.kv_cache_dtype != "auto" and self.kv_cache_dtype not in DTYPE_BYTES:
             raise ValueError(f"kv_cache_dtype={self.kv_cache_dtype!r} is not one of auto, {', '.join(DTYPE_BYTES)}")
 
@@ -83,8 +87,14 @@ def server_facts(model: Model, device: Device, options: Options) -> dict[str, Fa
     }
 
 
-def group_facts(model: Model, group: LayerGroup, options: Options) -> dict[str, Fact]:
+def group_facts(model: Model, group: LayerGroup, options: Options, num_sms: int | None = None) -> dict[str, Fact]:
     """Give the facts of one layer group on one rank.
+
+    Args:
+        model: The model.
+        group: The layer group.
+        options: Serving options.
+        num_sms: Streaming multiprocessors of the device, for the size of workspaces.
 
     Raises:
         ValueError: Heads do not divide by the TP size.
@@ -93,6 +103,8 @@ def group_facts(model: Model, group: LayerGroup, options: Options) -> dict[str, 
     if options.kv_cache_dtype != "auto":
         attention = replace(attention, kv_dtype=options.kv_cache_dtype)
     facts = attention_facts(attention)
+    if options.max_requests is not None and num_sms is not None:
+        facts["workspace_mib"] = flashinfer_workspace(attention, options.max_requests, num_sms) / 2**20
     return {**facts, "sparse": sparse_kind(model, group), "cross": group.cross_attention}
 
 

@@ -1,6 +1,6 @@
 """`judge`: what SGLang's 24 backend names do with a model on a device, per phase and layer group."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -50,8 +50,16 @@ class Judgement:
     warnings: tuple[str, ...] = ()
 
 
-def judge(model: Model, profile: Profile, options: Options | None = None) -> Judgement:
+def judge(
+    model: Model, profile: Profile, options: Options | None = None, names: Collection[str] | None = None
+) -> Judgement:
     """Judge every backend name, phase and layer group.
+
+    Args:
+        model: The model, before tensor parallelism.
+        profile: The device of every rank.
+        options: Serving options; None means the defaults.
+        names: Only these backend names; None means all.
 
     Raises:
         ValueError: Heads do not divide by the TP size.
@@ -61,15 +69,19 @@ def judge(model: Model, profile: Profile, options: Options | None = None) -> Jud
     tables = load_tables(options.sglang)
     device = describe(profile)
     shared = server_facts(model, device, options)
-    groups = [_with_auto_kv({**shared, **group_facts(model, g, options)}, tables, options) for g in model.layer_groups]
+    sms = profile.num_sms
+    groups = [
+        _with_auto_kv({**shared, **group_facts(model, g, options, sms)}, tables, options) for g in model.layer_groups
+    ]
     cases = [
         (phase, index, {**facts, **phase_facts(phase, options)})
         for phase in PHASES
         for index, facts in enumerate(groups)
     ]
     targets = {name: _server(table, shared) for name, table in {**tables.backends, **tables.extra}.items()}
-    rows = [_row(table, targets, *case, options) for table in tables.backends.values() for case in cases]
-    extra = [_row(table, targets, *case, options) for table in tables.extra.values() for case in cases]
+    wanted = targets.keys() if names is None else names
+    rows = [_row(t, targets, *case, options) for t in tables.backends.values() if t.name in wanted for case in cases]
+    extra = [_row(t, targets, *case, options) for t in tables.extra.values() if t.name in wanted for case in cases]
     running = _running(rows)
     return Judgement(
         model.name,

@@ -20,7 +20,7 @@ KNOWN_FACTS = frozenset(
         "qo_heads", "kv_heads", "group", "page", "page_given", "kv", "dtype", "window", "chunk", "sinks", "soft_cap",
         "cross", "cross_model", "causal", "phase", "topk", "speculative", "tree", "deterministic", "hybrid", "gdn",
         "deepseek", "architecture", "model_type", "dual_chunk", "context", "weights", "graphs", "uniform_q", "glm",
-        "windowed_model",
+        "windowed_model", "workspace_mib", "prefill", "decode",
     }
 )  # fmt: skip
 """Names that a condition may use; a typing error in a data file is caught when it is read."""
