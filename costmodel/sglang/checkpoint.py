@@ -16,12 +16,13 @@ STATE_CHUNK = 64
 STATE_CHUNK_MAMBA2 = 256
 
 
-def model_facts(model: Model, lists: Lists) -> dict[str, Any]:
+def model_facts(model: Model, lists: Lists, architectures: Mapping[str, str]) -> dict[str, Any]:
     """Say what SGLang's rules ask about a model.
 
     Args:
         model: `raw` holds the parsed config.json.
         lists: The named sets of the rule tables.
+        architectures: Architectures that follow from `model_type` alone.
 
     Returns:
         Facts by name, as the rules use them.
@@ -29,7 +30,7 @@ def model_facts(model: Model, lists: Lists) -> dict[str, Any]:
     raw = model.raw
     text = text_config(raw)
     names = raw.get("architectures") or ()
-    arch = names[0] if names else None
+    arch = architectures.get(str(raw.get("model_type")), names[0] if names else None)
     dsa = arch in lists["DSA"] and _either(raw, text, "index_topk") is not None
     quantization = model.quantization or raw.get("quantization_config") or text.get("quantization_config") or {}
     mla = _is_mla(arch, raw, text, lists)

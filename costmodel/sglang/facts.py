@@ -7,6 +7,7 @@ from costmodel.layer_group import Model
 from costmodel.sglang.checkpoint import model_facts
 from costmodel.sglang.device import device_facts
 from costmodel.sglang.quantization import conflicts, effective_method, is_known
+from costmodel.sglang.tables import Tables
 from hwprofiles import Profile
 
 OPTIONS: dict[str, tuple[str, Any]] = {
@@ -61,15 +62,13 @@ class Facts(dict[str, Any]):
             raise NameError(f"no fact named {name!r}") from None
 
 
-def gather_facts(
-    model: Model, profile: Profile, options: Mapping[str, Any], lists: Mapping[str, frozenset[str]], sglang: str
-) -> Facts:
+def gather_facts(model: Model, profile: Profile, options: Mapping[str, Any], tables: Tables) -> Facts:
     """Collect what the rules of a version ask about a launch."""
-    facts = Facts(lists)
-    facts["sglang"] = sglang
+    facts = Facts(tables.lists)
+    facts["sglang"] = tables.sglang
     facts |= {name: options.get(option, default) for name, (option, default) in OPTIONS.items()}
     facts |= device_facts(profile)
-    facts |= model_facts(model, lists)
+    facts |= model_facts(model, tables.lists, tables.architectures)
     facts["mamba"] = False
     facts["dtype"] = None
     facts["aiter_enabled"] = False  # SGLANG_USE_AITER, which the launch line does not carry

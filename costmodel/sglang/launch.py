@@ -9,6 +9,7 @@ from costmodel.prediction import KnobValue
 from costmodel.sglang.decision import SglangDecision
 from costmodel.sglang.effects import side_effects
 from costmodel.sglang.knob_flags import KnobSettings, sglang_knobs
+from costmodel.sglang.own_rules import options_for, own_verdict
 from costmodel.sglang.resolve import sglang_resolve
 from costmodel.sglang.tables import load_tables
 from hwprofiles import Profile
@@ -85,7 +86,8 @@ def sglang_launch(choice: LaunchChoice, model: Model, profile: Profile, sglang: 
         sglang: Version whose rules decide; None means the newest with rules.
 
     Raises:
-        LaunchRefused: SGLang refuses or rewrites the choice, or does not know a backend.
+        LaunchRefused: SGLang refuses or rewrites the choice or does not know a backend, or the compatibility
+            rules say that it cannot run.
     """
     tables = load_tables(sglang)
     for name in (choice.prefill, choice.decode):
@@ -97,6 +99,14 @@ def sglang_launch(choice: LaunchChoice, model: Model, profile: Profile, sglang: 
         raise LaunchRefused(
             f"SGLang cannot be told to store KV as {choice.kv_cache_dtype!r}; it knows {', '.join(KV_SPELLINGS)}"
         )
+    own = own_verdict(
+        model,
+        profile,
+        (choice.prefill, choice.decode),
+        options_for(choice.tensor_parallel, choice.page_size, choice.kv_cache_dtype, tables.sglang),
+    )
+    if own.refusals:
+        raise LaunchRefused(f"{_named(choice)} does not run on {profile.name}: {'; '.join(own.refusals)}")
     knobs = sglang_knobs(choice.prefill, choice.prefill_knobs, choice.decode, choice.decode_knobs)
     refusals: list[str] = []
     for flags in _spellings(choice, knobs):
@@ -108,7 +118,10 @@ def sglang_launch(choice: LaunchChoice, model: Model, profile: Profile, sglang: 
                 version=tables.sglang,
                 flags=flags,
                 env=knobs.env,
-                side_effects=side_effects(decision, choice.decode_knobs),
+                side_effects=(
+                    *side_effects(decision, choice.decode_knobs),
+                    *(f"not confirmed: {u}" for u in own.unknown),
+                ),
                 not_expressed=knobs.not_expressed,
                 decision=decision,
             )

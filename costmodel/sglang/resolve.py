@@ -35,7 +35,7 @@ def sglang_resolve(model: Model, profile: Profile, args: Sequence[str], sglang: 
         options = parse_arguments(args, tables.sglang)
     except BadArguments as error:
         return _refusal(tables.sglang, "cli", str(error), ())
-    facts = gather_facts(model, profile, options, tables.lists, tables.sglang)
+    facts = gather_facts(model, profile, options, tables)
     changes, refused = _run(tables.rules, facts)
     notes = notes_on(facts, options)
     if refused and refused.refuse in _WITHOUT_VALUES:
@@ -67,8 +67,8 @@ def _run(rules: Sequence[Rule], facts: Facts) -> tuple[tuple[Change, ...], Rule 
             fired.add(rule.group)
         if rule.refuse:
             return tuple(changes), rule
-        for setting in rule.settings:
-            before, after = facts[setting.field], setting.of(facts)
+        values = [(setting, facts[setting.field], setting.of(facts)) for setting in rule.settings]
+        for setting, before, after in values:
             facts[setting.field] = after
             if before != after and not rule.quiet:
                 option = "--" + OPTIONS[setting.field][0].replace("_", "-")

@@ -20,12 +20,16 @@ class Tables:
     """Values of `--attention-backend`, in SGLang's order."""
     aliases: Mapping[str, str]
     """Old name to the name it stands for."""
+    architectures: Mapping[str, str]
+    """model_type to the architecture that SGLang serves it as, whatever config.json says."""
     draft_choices: tuple[str, ...]
     deterministic: tuple[str, ...]
     deterministic_radix: tuple[str, ...]
     kv_cache_dtypes: tuple[str, ...]
     registry: tuple[str, ...]
     """Names that have a constructor."""
+    overridden: tuple[str, ...]
+    """Architectures for which SGLang has defaults of its own, attention or not."""
     lists: Mapping[str, frozenset[str]]
     """Named sets that rules refer to."""
     rules: tuple[Rule, ...]
@@ -90,11 +94,13 @@ def load_tables(sglang: str | None = None) -> Tables:
         sglang=raw["sglang"],
         choices=tuple(raw["choices"]),
         aliases=raw["aliases"],
+        architectures=raw["architectures"],
         draft_choices=tuple(raw["draft_choices"]),
         deterministic=tuple(raw["deterministic"]),
         deterministic_radix=tuple(raw["deterministic_radix"]),
         kv_cache_dtypes=tuple(raw["kv_cache_dtypes"]),
         registry=tuple(raw["registry"]),
+        overridden=tuple(raw["overridden"]),
         lists=lists,
         rules=read_rules(raw["rules"]),
     )
