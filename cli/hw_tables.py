@@ -1,5 +1,6 @@
 """Tables of hardware profiles: list, compare, one profile with what was measured on it, devices at hand."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 MATRIX_DTYPES = ("bf16", "fp16", "fp8", "fp4", "int8")
 DESCRIPTIONS = {"name", "vendor", "kind", "architecture", "arch_target", "compute_capability", "unit", "sm_kind"}
+_RATE_UNITS = {"flops": "FLOP/s", "ops": "OP/s", "bytes": "B/s", "exp": "/s"}
 FEATURES = {
     "cp_async": "cp.async",
     "tma": "TMA",
@@ -143,6 +145,9 @@ def measured_pairs(profile: Profile) -> list[tuple[str, float | None, float]]:
         ("graph_launch_seconds", None, seen.graph_launch_seconds),
         ("merge_seconds", None, seen.merge_seconds),
     ]
+    pairs += [
+        (f"sm_clock_hz_sustained.{d}", profile.matrix_clock_hz, hz) for d, hz in seen.sm_clock_hz_sustained.items()
+    ]
     for table in ("matrix_flops_per_s", "matrix_flops_per_s_sustained"):
         rates: dict[str, float] = getattr(seen, table)
         pairs += [(f"{table}.{dtype}", profile.matrix_flops_per_s.get(dtype), rate) for dtype, rate in rates.items()]
@@ -166,11 +171,11 @@ def with_unit(field: str, value: Any) -> str:
     if isinstance(value, (str, bool)):
         return str(value)
     name = field.partition(".")[0]
-    for part, unit in (("flops_per_s", "FLOP/s"), ("ops_per_s", "OP/s"), ("bytes_per_s", "B/s"), ("exp_per_s", "/s")):
-        if part in name:
-            return si(value, "OP/s" if field.endswith("int8") else unit)
-    for ending, unit in (("_hz", "Hz"), ("_w", "W"), ("_seconds", "s")):
-        if name.endswith(ending):
+    rate = re.search(r"(flops|ops|bytes|exp)_per_s(?!m)", name)
+    if rate:
+        return si(value, "OP/s" if field.endswith("int8") else _RATE_UNITS[rate[1]])
+    for part, unit in (("_hz", "Hz"), ("_w", "W"), ("_seconds", "s")):
+        if name.endswith(part) or f"{part}_" in name:
             return si(value, unit)
     return binary(int(value)) if "bytes" in name and "per_clk" not in name else f"{value:g}"
 

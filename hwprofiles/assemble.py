@@ -41,13 +41,15 @@ def assemble(path: Path, layers: Sequence[Layer]) -> Profile:
 
 def made_on_the_spot(values: dict[str, Any]) -> Profile:
     """Fill a profile from its architecture's facts; rates per second follow from rates per clock, SMs and clock."""
-    parts = _with_architecture(_Parts({"architecture": "unknown", **values}, {}))
+    parts = _with_architecture(_Parts(dict(values), {}))
+    parts.values.setdefault("architecture", "unknown")
+    origins = parts.values.setdefault("origins", {})
     clock, sms = parts.values.get("boost_clock_hz"), parts.values.get("num_sms")
     if clock and sms:
         for unit in ("matrix", "vector"):
             per_clk = parts.values.get(f"{unit}_flops_per_clk_per_sm", {})
             parts.values[f"{unit}_flops_per_s"] = {dtype: rate * clock * sms for dtype, rate in per_clk.items()}
-            parts.values["origins"][f"{unit}_flops_per_s"] = "derived"
+            origins[f"{unit}_flops_per_s"] = "derived"
         parts.values["matrix_clock_hz"] = clock
     return _checked(parts, Path("made on the spot"))
 

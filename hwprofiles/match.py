@@ -36,7 +36,8 @@ def match(seen: Seen, profiles: Sequence[Profile] | None = None) -> Detected:
         return _partition(seen, named or [p for p in profiles if _same_chip(p, seen)])
     fitting = [p for p in named if fits(p, seen)]
     if fitting:
-        return Detected(seen, fitting[0], True, _remarks(seen, fitting[0]))
+        others = tuple(f"{other.id} fits {seen.device} as well: give --gpu" for other in fitting[1:])
+        return Detected(seen, fitting[0], True, (*_remarks(seen, fitting[0]), *others))
     alike = [p for p in profiles if _same_chip(p, seen) and p.num_sms == seen.num_sms and _memory_fits(p, seen)]
     if len(alike) == 1 and (named or seen.vendor == "AMD"):
         told = f"{seen.name!r} with {_shape(seen)} is taken for {alike[0].name}, by chip, SM count and memory"
@@ -115,6 +116,7 @@ def _unknown(seen: Seen) -> Detected:
         "vendor": seen.vendor,
         "kind": "gpu",
         "arch_target": seen.arch_target,
+        "compute_capability": seen.compute_capability,
         "driver_names": [seen.name],
         "num_sms": seen.num_sms,
         "boost_clock_hz": seen.boost_clock_hz,

@@ -24,6 +24,8 @@ class Measured(BaseModel):
     matrix_flops_per_s: MatrixRates = {}
     """Burst rate by dtype."""
     matrix_flops_per_s_sustained: MatrixRates = {}
+    sm_clock_hz_sustained: dict[str, Hertz] = {}
+    """SM clock while the sustained rate was measured, by dtype."""
     exp_per_s: float | None = None
     launch_seconds: Seconds | None = None
     """Eager launch of an empty kernel; on a CPU the overhead of one library call."""

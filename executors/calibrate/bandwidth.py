@@ -3,13 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from executors.calibrate.stopwatch import Samples, Stopwatch
+from executors.calibrate.stopwatch import CudaStopwatch, Samples, Stopwatch
 
 BLOCK = 16384
 """Elements in flight from one SM: 64 KiB, twice what Little's law asks of an H200 with all SMs busy."""
 PROGRAMS_PER_SM = 4
 """Where all SMs are busy, each holds this many programs with a part of the block."""
 SECONDS_PER_POINT = 0.15
+SHORT_BYTES, GRAPH_NODES = 256 << 20, 50
+"""Streams over less than this are timed inside a CUDA graph: one kernel takes less time than its launch from Python."""
 MIN_READ_BYTES = 2 << 30
 """One kernel reads at least this, in several passes over a small buffer, so that its launch does not count."""
 
@@ -62,6 +64,8 @@ class Streams:
         return Rate.of(half * 8, self._timed(lambda: target.copy_(source), seconds))
 
     def _timed(self, call: Callable[[], object], seconds: float) -> Samples:
+        if isinstance(self.watch, CudaStopwatch) and self.num_bytes < SHORT_BYTES:
+            return self.watch.time_in_graph(call, nodes=GRAPH_NODES)
         calls = self.watch.calls_for(call, seconds / 9)
         return self.watch.time(call, calls=calls)
 
@@ -89,13 +93,14 @@ class Streams:
         return lambda: read_kernel[(programs,)](self.buffer, out, blocks, passes, BLOCK=block, num_warps=num_warps)
 
 
-def by_size(watch: Stopwatch, sizes: Sequence[int], num_sms: int) -> list[list[float]]:
-    """Points (bytes, read bytes/s)."""
-    points = []
+def by_size(watch: Stopwatch, sizes: Sequence[int], num_sms: int) -> dict[str, list[list[float]]]:
+    """Points (bytes, bytes/s) of reads, writes and copies."""
+    curves: dict[str, list[list[float]]] = {"read": [], "write": [], "copy": []}
     for size in sizes:
         streams = Streams(watch, size, num_sms)
-        points.append([float(streams.num_bytes), streams.read().bytes_per_s])
-    return points
+        for name, rate in (("read", streams.read()), ("write", streams.write()), ("copy", streams.copy())):
+            curves[name].append([float(streams.num_bytes), rate.bytes_per_s])
+    return curves
 
 
 def by_busy(streams: Streams) -> list[list[float]]:

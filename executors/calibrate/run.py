@@ -57,19 +57,20 @@ class _Bench:
         self.watcher = watcher
         self.progress = progress
         self.num_sms: int = profile.require("num_sms")
-        self.values: dict[str, Any] = {"matrix_flops_per_s": {}, "matrix_flops_per_s_sustained": {}, "curves": {}}
+        self.values: dict[str, Any] = {"curves": {}, "sm_clock_hz_sustained": {}}
+        self.values |= {"matrix_flops_per_s": {}, "matrix_flops_per_s_sustained": {}}
         self.spread: dict[str, float] = {}
         busy = watcher.busy()
         self.warnings = [f"busy machine: {busy}"] if busy else []
         self.load: dict[str, list[float]] = {"clock": [], "power": [], "temperature": []}
 
     def memory(self, sizes: list[int]) -> None:
-        """Read bandwidth by size; the smallest size that is safely inside L2 gives its rate."""
-        self.progress("read bandwidth by size")
-        points = bandwidth.by_size(self.watch, sizes, self.num_sms)
-        self.values["curves"]["read_bytes_per_s_by_bytes"] = points
+        """Bandwidths by size; the best read among sizes that are safely inside the cache gives its rate."""
+        self.progress("bandwidth by size")
+        curves = bandwidth.by_size(self.watch, sizes, self.num_sms)
+        self.values["curves"] |= {f"{name}_bytes_per_s_by_bytes": points for name, points in curves.items()}
         cache = self.profile.llc_bytes if self.watch.device == "cpu" else self.profile.l2_bytes
-        inside = [rate for size, rate in points if cache and size <= cache / 2]
+        inside = [rate for size, rate in curves["read"] if cache and size <= cache / 2]
         if inside:
             self.values["l2_read_bytes_per_s"] = max(inside)
         self.streams(_far_beyond_cache(self.profile), curve=True)
@@ -143,6 +144,8 @@ class _Bench:
         self.values["matrix_flops_per_s"][dtype] = rate.burst
         if rate.sustained:
             self.values["matrix_flops_per_s_sustained"][dtype] = rate.sustained
+        if rate.clock_hz:
+            self.values["sm_clock_hz_sustained"][dtype] = rate.clock_hz
         self.spread[f"matrix_flops_per_s.{dtype}"] = rate.spread
 
     def _keep(self, name: str, samples: Samples) -> None:

@@ -57,7 +57,16 @@ def test_show_gives_identity_and_fields() -> None:
 
 def test_show_prints_units_origins_and_sources() -> None:
     text = run("show", "b200").stdout
-    for expected in ("7.7 TB/s", "2.25 PFLOP/s", "4.5 POP/s", "126 MiB", "derived", "TMEM", "source: https://"):
+    for expected in (
+        "shared_memory_bytes_per_sm               228 KiB",
+        "7.7 TB/s",
+        "2.25 PFLOP/s",
+        "4.5 POP/s",
+        "126 MiB",
+        "derived",
+        "TMEM",
+        "source: https://",
+    ):
         assert expected in text
 
 

@@ -95,7 +95,9 @@ def test_reading_leaves_the_number_of_threads_alone() -> None:
 
 
 def test_curves_have_one_point_a_size_and_a_count() -> None:
-    assert [size for size, _ in by_size(Fixed(), [MIB, 4 * MIB], 2)] == [MIB, 4 * MIB]
+    curves = by_size(Fixed(1e-3), [MIB, 4 * MIB], 2)
+    assert set(curves) == {"read", "write", "copy"}
+    assert curves["read"] == curves["write"] == curves["copy"] == [[MIB, MIB / 1e-3], [4 * MIB, 4 * MIB / 1e-3]]
     assert [busy for busy, _ in by_busy(Streams(Fixed(), MIB, 6))] == [1, 2, 3, 4, 6]
 
 
@@ -135,7 +137,8 @@ def test_a_processor_is_calibrated_whole(small: Profile, monkeypatch: pytest.Mon
     assert {"fp32", "bf16"} <= set(measured.matrix_flops_per_s)
     assert measured.matrix_flops_per_s.keys() == measured.matrix_flops_per_s_sustained.keys()
     assert measured.l2_read_bytes_per_s == MIB / 1e-3, "the largest size within half of the last-level cache"
-    assert set(measured.curves) == {"read_bytes_per_s_by_bytes", "read_bytes_per_s_by_busy_sms"}
+    by_bytes = {f"{stream}_bytes_per_s_by_bytes" for stream in ("read", "write", "copy")}
+    assert set(measured.curves) == by_bytes | {"read_bytes_per_s_by_busy_sms"}
     assert measured.command == "attnroof hw calibrate"
     assert measured.launch_seconds == measured.merge_seconds == 1e-3
     assert len(steps) >= 5

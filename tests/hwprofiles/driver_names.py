@@ -40,6 +40,7 @@ DEVICE_OF = {
     "AMD Instinct MI210": "amd-mi210",
     "AMD Instinct MI250X": "amd-mi250x-gcd",
     "AMD Instinct MI300X": "amd-mi300x",
+    "AMD Instinct MI300X OAM": "amd-mi300x",
     "AMD Instinct MI300A": "amd-mi300a",
     "AMD Instinct MI325X": "amd-mi325x",
     "AMD Instinct MI350X": "amd-mi350x",

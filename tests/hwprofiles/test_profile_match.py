@@ -1,6 +1,6 @@
 import pytest
 
-from hwprofiles import load_profile
+from hwprofiles import MissingValue, load_profile
 from hwprofiles.match import fits, match
 from hwprofiles.seen import Seen
 
@@ -68,6 +68,7 @@ def test_an_unknown_card_gets_the_facts_of_its_architecture() -> None:
     found = match(h200(name="NVIDIA H300", num_sms=144, memory_bytes=200 * GIB))
     assert found.profile.id == "local-nvidia-h300"
     assert found.profile.features.wgmma
+    assert found.profile.architecture == "Hopper"
     assert found.profile.matrix_rate("bf16") == 144 * 1.98e9 * 4096
     assert found.profile.memory_bytes_per_s == 4.917e12
     assert "in no profile file" in found.remarks[0]
@@ -91,3 +92,16 @@ def test_a_compute_partition_of_an_instinct_is_said() -> None:
     found = match(seen)
     assert "CPX/NPS4 part of a Instinct MI300X" in found.remarks[0]
     assert found.profile.matrix_rate("bf16") == pytest.approx(1307.4e12 / 8)
+
+
+def test_an_architecture_that_nobody_described_leaves_its_rates_open() -> None:
+    found = match(h200(name="NVIDIA X900", arch_target="sm_130", compute_capability="13.0"))
+    assert (found.profile.architecture, found.profile.matrix_flops_per_s) == ("unknown", {})
+    with pytest.raises(MissingValue, match=r"matrix_flops_per_s\.bf16"):
+        found.profile.matrix_rate("bf16")
+
+
+def test_two_profiles_that_fit_are_both_said() -> None:
+    own = load_profile("h200").model_copy(update={"id": "zz-own"})
+    found = match(h200(), [load_profile("h200"), own])
+    assert (found.profile.id, found.remarks) == ("nvidia-h200-sxm-141gb", ("zz-own fits cuda:0 as well: give --gpu",))
