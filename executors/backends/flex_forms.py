@@ -125,7 +125,7 @@ def _attend(inputs: "Inputs", options: Options, q: "Tensor", k: "Tensor", v: "Te
     """The compiled call on `[b, heads, tokens, width]`."""
     sizes = {"BLOCK_M": options.block_m if q.shape[2] > 1 else 0, "BLOCK_N": options.block_n}
     chosen = {name: size for name, size in sizes.items() if size and q.is_cuda}
-    return _flex()(
+    return _flex(options.form == "per_request")(
         q,
         k,
         v,
@@ -138,13 +138,20 @@ def _attend(inputs: "Inputs", options: Options, q: "Tensor", k: "Tensor", v: "Te
 
 
 @cache
-def _flex() -> Callable[..., "Tensor"]:
+def _flex(dynamic: bool) -> Callable[..., "Tensor"]:
+    """The compiled function.
+
+    Args:
+        dynamic: One compilation for all lengths, as SGLang has it. Masks that index tensors by position compile for
+            one length only: PyTorch 2.13's CPU code generator mixes up their symbolic sizes ("cur_kvSplitSize1 was
+            not declared").
+    """
     import torch
     from torch.nn.attention.flex_attention import flex_attention
 
     torch._dynamo.config.recompile_limit = RECOMPILE_LIMIT
     torch._dynamo.config.accumulated_recompile_limit = RECOMPILE_LIMIT
-    compiled: Callable[..., Tensor] = torch.compile(flex_attention, fullgraph=True, dynamic=True)
+    compiled: Callable[..., Tensor] = torch.compile(flex_attention, fullgraph=True, dynamic=dynamic)
     return compiled
 
 
