@@ -24,6 +24,8 @@ class Resolved:
     evidence: Evidence
     intervals: Mapping[str, tuple[float, float]]
     """Regime to the ends of the 90 % interval over the estimate; `all` for the others."""
+    workloads: frozenset[str] = frozenset()
+    """Keys of the workloads that were fitted on."""
 
     def interval(self, regime: str) -> tuple[float, float]:
         """Ends of the 90 % interval over the estimate."""
@@ -60,7 +62,7 @@ def _plain(parameters: Parameters, evidence: Evidence) -> Resolved:
 
 def _fitted(data: dict[str, Any]) -> Resolved:
     intervals = {regime: (low, high) for regime, (low, high) in data["intervals"].items()}
-    return Resolved(_parameters(data), "calibrated", intervals)
+    return Resolved(_parameters(data), "calibrated", intervals, frozenset(data["workloads"]))
 
 
 def _parameters(data: dict[str, Any]) -> Parameters:

@@ -31,7 +31,9 @@ class Parameters:
     join: float = 4.0
     """How the rate limits of a tile join: 1 sum, large the slowest alone."""
     job_tiles: float = 1.0
-    """Prologue and epilogue of a job, in tiles."""
+    """Start and end of a job, in tiles."""
+    row_tiles: float = 1.0
+    """Loading the queries and storing the output of a job whose rows are all valid, in tiles."""
     merge_seconds: float = 2.0e-6
     """Launch of the merge kernel."""
     merge_split_seconds: float = 0.05e-6

@@ -54,6 +54,8 @@ class Plan:
     partial_row_bytes: float = 0.0
     empty_ctas: int = 0
     requests: int = 1
+    row_fill: float = 0.0
+    """Share of the jobs' query rows that are valid, on average."""
     repeats: int = 1
     """How often this launch is made, one after the other."""
     after: tuple["Plan", ...] = ()

@@ -65,7 +65,12 @@ def time_plan(plan: Plan, machine: Machine, p: Parameters) -> Timing:
     All running CTAs advance together, so the schedule does not depend on the rate: with `a` CTAs still running a
     tile takes [own^j + (ceil(a/SMs) loads, products)^j + (a x DRAM bytes / bandwidth)^j]^(1/j).
     """
-    return time_loads(plan, plan_loads(plan, machine, p.job_tiles), machine, p)
+    return time_loads(plan, plan_loads(plan, machine, job_cost(plan, p)), machine, p)
+
+
+def job_cost(plan: Plan, p: Parameters) -> float:
+    """Fixed cost of one job, in tiles."""
+    return p.job_tiles + p.row_tiles * plan.row_fill
 
 
 def plan_loads(plan: Plan, machine: Machine, job_tiles: float) -> list[tuple[float, int]]:

@@ -49,6 +49,7 @@ def plan(call: Call) -> Plan:
         merge_launched=splits > 1,
         partial_rows=out_rows * splits if splits > 1 else 0.0,
         partial_row_bytes=row_bytes,
+        row_fill=batch.total_q * group * heads / (units * rows),
         requests=batch.size,
         workspace_bytes=int(out_rows * splits * row_bytes) if splits > 1 else 0,
     )

@@ -56,6 +56,7 @@ def plan(call: Call) -> Plan:
         merge_launched=static > 1,
         partial_rows=rows * splits if splits > 1 else 0.0,
         partial_row_bytes=partial_row_bytes(attention),
+        row_fill=rows / (units * tile_m),
         requests=call.batch.size,
         extra_seconds=METADATA_SECONDS if in_call else 0.0,
         workspace_bytes=int(static * rows * partial_row_bytes(attention)) if static > 1 else 0,

@@ -145,6 +145,7 @@ def _plan_extend(call: Call) -> Plan:
         tile=tile,
         slots_per_sm=1,
         dram_bytes=dram_bytes(call.work, total * tile.bytes, longest, machine),
+        row_fill=batch.total_q * heads / (used * rows),
         units=f"{count_of(heads, 'head')} x {count_of(used // heads, 'query tile')}",
         unit_count=used,
         requests=batch.size,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from zlib import crc32
 
 from costmodel.attention import Attention
 from costmodel.batch import Batch
@@ -14,7 +13,8 @@ from costmodel.parameters import Parameters
 from costmodel.plan import Plan
 from costmodel.prediction import KnobValue
 from costmodel.record import Record
-from costmodel.timing import Timing, plan_loads, time_loads
+from costmodel.timing import Timing, job_cost, plan_loads, time_loads
+from costmodel.workload import workload_key
 
 
 @dataclass(slots=True)
@@ -37,14 +37,10 @@ class Point:
 
     def timing(self, p: Parameters) -> Timing:
         """Time the plan with the given parameters."""
-        if self._loads is None or self._loads[0] != p.job_tiles:
-            self._loads = (p.job_tiles, plan_loads(self.plan, self.call.machine, p.job_tiles))
+        cost = job_cost(self.plan, p)
+        if self._loads is None or self._loads[0] != cost:
+            self._loads = (cost, plan_loads(self.plan, self.call.machine, cost))
         return time_loads(self.plan, self._loads[1], self.call.machine, p)
-
-
-def workload_key(attention: Attention, batch: Batch) -> str:
-    """Short key of a workload, the same in every process."""
-    return f"{crc32(repr((attention, batch)).encode()):08x}"
 
 
 def make_point(

@@ -35,6 +35,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "overlap": (1.0, 12.0),
     "join": (1.0, 12.0),
     "job_tiles": (1e-2, 40.0),
+    "row_tiles": (1e-2, 20.0),
     "merge_seconds": (1e-8, 3e-5),
     "merge_split_seconds": (1e-10, 2e-6),
     "merge_bytes_per_s": (1e10, 1e14),

@@ -20,6 +20,7 @@ _EXTEND = (
     "exp_fraction",
     "overlap",
     "job_tiles",
+    "row_tiles",
     "request_seconds",
 )
 _EMPTY = "empty_cta_seconds"

@@ -1,0 +1,131 @@
+"""`attnroof accuracy`: how far the estimates are from the recorded measurements."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.errors import AnswerIsNo, WrongInput
+from cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from costmodel.accuracy import Summary
+    from costmodel.regret import Regret
+
+RecordsOption = Annotated[Path | None, typer.Option("--records", help="File or folder of records; else the shipped.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Count the workloads that were fitted on, too.")]
+
+
+def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, as_json: JsonOption = False) -> None:
+    """Compare estimates with records, per device, backend and phase, on workloads that were not fitted on."""
+    from cli.output import stderr_console, write_json
+    from costmodel.accuracy import grouped, rows_of, summarize
+    from costmodel.regret import choice_regret, split_regret
+    from executors.records import read_records
+
+    source = records or shipped_records()
+    if not source.exists():
+        raise WrongInput(f"no records at {source}: give --records with a .jsonl or .jsonl.xz file, or their folder")
+    loaded = read_records(source)
+    if loaded.damaged:
+        stderr_console().print(f"{loaded.damaged} damaged lines left out")
+    documents: list[dict[str, Any]] = []
+    for profile, own in by_device(loaded.records):
+        rows = [r for r in rows_of(own, profile) if include_fitted or not r.fitted]
+        if not rows:
+            continue
+        groups = {key: summarize(group) for key, group in grouped(rows, lambda r: (r.backend, r.phase)).items()}
+        choices = {phase: choice_regret(group) for (phase,), group in grouped(rows, lambda r: (r.phase,)).items()}
+        splits = {name: split_regret(group) for (name,), group in grouped(rows, lambda r: (r.backend,)).items()}
+        documents.append(document(profile.id, groups, choices, splits))
+        if not as_json:
+            print_device(profile.name, groups, summarize(rows))
+            print_regrets(choices, splits)
+    if not documents:
+        raise AnswerIsNo(f"no record in {source} can be compared: none is a cold measurement of a known device")
+    if as_json:
+        write_json(documents)
+
+
+def shipped_records() -> Path:
+    """Folder of the records that come with the project."""
+    import executors
+
+    return Path(executors.__file__).parent / "records"
+
+
+def by_device(records: Any) -> list[tuple[Any, list[Any]]]:
+    """Group records by the profile of the device they name; devices without a profile are left out."""
+    from hwprofiles import UnknownProfile, load_profile
+
+    found: dict[str, tuple[Any, list[Any]]] = {}
+    for record in records:
+        name = record.device.name
+        if name not in found:
+            try:
+                found[name] = (load_profile(name), [])
+            except UnknownProfile:
+                found[name] = (None, [])
+        found[name][1].append(record)
+    return [(profile, rows) for profile, rows in found.values() if profile is not None]
+
+
+def document(
+    device: str,
+    groups: "dict[tuple[str, ...], Summary]",
+    choices: "dict[str, Regret | None]",
+    splits: "dict[str, Regret | None]",
+) -> dict[str, Any]:
+    """Give one device's figures as JSON; shares, not per cent."""
+    return {
+        "device": device,
+        "groups": [{"backend": b, "phase": p, **asdict(s)} for (b, p), s in groups.items()],
+        "choice_regret": {phase: asdict(r) for phase, r in choices.items() if r},
+        "split_regret": {backend: asdict(r) for backend, r in splits.items() if r},
+    }
+
+
+def print_device(name: str, groups: "dict[tuple[str, ...], Summary]", total: "Summary") -> None:
+    """Print the errors of one device."""
+    from rich.table import Table
+
+    from cli.output import print_table
+
+    table = Table(title=f"{name}: estimates against records, errors in %", title_justify="left")
+    table.add_column("backend")
+    table.add_column("phase")
+    heads = ("rows", "mean", "median", "p95", "<=10 %", "by time", "<30 us", ">=30 us", "coverage")
+    for head in (*heads, "roofline", "2 constants", "noise"):
+        table.add_column(head, justify="right")
+    for (backend, phase), summary in groups.items():
+        table.add_row(backend, phase, *cells(summary))
+    table.add_section()
+    table.add_row("all", "", *cells(total))
+    print_table(table)
+
+
+def cells(s: "Summary") -> list[str]:
+    """Give a summary as table cells."""
+
+    def percent(value: float | None) -> str:
+        return "-" if value is None else f"{100 * value:.1f}"
+
+    shares = (s.mean, s.median, s.p95, s.within, s.weighted, s.mean_short, s.mean_long, s.coverage)
+    return [str(s.rows), *map(percent, (*shares, s.roofline, s.two_constants, s.noise))]
+
+
+def print_regrets(choices: "dict[str, Regret | None]", splits: "dict[str, Regret | None]") -> None:
+    """Print what choosing without measuring would have cost."""
+    from cli.output import stdout_console
+
+    console = stdout_console()
+    named = [(f"backend and knobs, {phase}", r) for phase, r in choices.items()]
+    named += [(f"split count of {backend}", r) for backend, r in splits.items()]
+    for name, r in named:
+        if r is not None:
+            own = "" if r.default is None else f"; the library's own choice {r.default:.3f}"
+            console.print(
+                f"choice of {name}: {r.mean:.3f} of the best measured time over {r.workloads} workloads, "
+                f"worst {r.worst:.2f}, best one found {100 * r.top1:.0f} %{own}"
+            )
