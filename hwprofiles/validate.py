@@ -12,6 +12,8 @@ from hwprofiles.profile import Profile
 
 PRODUCT_TOLERANCE = 0.03
 """Between a rate and SMs x clock x rate per clock: vendors round clocks and rates."""
+STREAM_OVER_DATASHEET = 1.05
+"""Published bandwidths are rounded down from bus width times clock by up to 2.5 % (H200: 4917 to 4800 GB/s)."""
 SPARSE_TOLERANCE = 0.015
 """Between a rate and a published sparse figure."""
 BANDWIDTH_BY_MEMORY = {
@@ -57,7 +59,7 @@ class Problem:
 
 def check(profile: Profile) -> list[Problem]:
     """All rules that one profile breaks."""
-    rules = (_products, _bandwidth, _dense, _features, _limits, _provenance)
+    rules = (_products, _bandwidth, _dense, _features, _limits, _measured, _provenance)
     return [Problem(profile.id, field, rule) for find in rules for field, rule in find(profile)]
 
 
@@ -165,6 +167,21 @@ def _limits(p: Profile) -> Iterator[tuple[str, str]]:
             yield field, f"{small:g} is more than {large:g}, which holds it"
     if p.max_warps_per_sm and p.warp_size and p.max_threads_per_sm != p.max_warps_per_sm * p.warp_size:
         yield "max_threads_per_sm", f"{p.max_threads_per_sm} is not warps x warp size"
+
+
+def _measured(p: Profile) -> Iterator[tuple[str, str]]:
+    """Nothing beats its datasheet by more than the clocks allow; a processor's rates here are at base clock."""
+    if p.measured is None or p.kind == "cpu":
+        return
+    for stream in ("read", "write", "copy"):
+        rate = getattr(p.measured, f"{stream}_bytes_per_s")
+        if rate and p.memory_bytes_per_s and rate > STREAM_OVER_DATASHEET * p.memory_bytes_per_s:
+            yield f"measured.{stream}_bytes_per_s", f"{rate:.4g} is more than the memory's {p.memory_bytes_per_s:.4g}"
+    boost = max(1.0, (p.boost_clock_hz or 0) / p.matrix_clock_hz) if p.matrix_clock_hz else 1.0
+    for dtype, rate in p.measured.matrix_flops_per_s.items():
+        peak = p.matrix_flops_per_s.get(dtype)
+        if peak and rate > (1 + PRODUCT_TOLERANCE) * boost * peak:
+            yield f"measured.matrix_flops_per_s.{dtype}", f"{rate:.4g} is more than the peak {peak:.4g} at boost clock"
 
 
 def _provenance(p: Profile) -> Iterator[tuple[str, str]]:

@@ -47,7 +47,7 @@ class Streams:
 
     def read(self, busy: int | None = None, seconds: float = SECONDS_PER_POINT) -> Rate:
         """Read the buffer with all SMs or cores, or with `busy` of them."""
-        if self.watch.device == "cpu":
+        if not isinstance(self.watch, CudaStopwatch):
             return self._read_on_cpu(busy, seconds)
         passes = max(1, MIN_READ_BYTES // self.num_bytes)
         call = self._read_on_gpu(busy, passes)

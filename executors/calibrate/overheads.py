@@ -4,6 +4,7 @@ from executors.calibrate.stopwatch import CudaStopwatch, Samples, Stopwatch
 
 MERGE_ROWS, MERGE_SPLITS, MERGE_DIM = 32, 8, 128
 _EXP_BLOCK = 2048
+_EXP_ELEMENTS = 1 << 16
 
 
 def launch(watch: Stopwatch) -> Samples:
@@ -43,13 +44,25 @@ def exponentials(watch: Stopwatch, num_sms: int) -> tuple[float, Samples]:
     import torch
 
     if not isinstance(watch, CudaStopwatch):
-        x = torch.linspace(-1, 0, 1 << 18)
-        out = torch.empty_like(x)
-        samples = watch.time(lambda: torch.exp(x, out=out), calls=20)
-        return x.numel() / samples.typical, samples
+        samples = _exponentials_of_one_core(watch)
+        return _EXP_ELEMENTS / samples.typical * num_sms, samples
     from executors.calibrate.kernels import exp_kernel
 
     programs, rounds = num_sms * 8, 4096
     values = torch.empty(programs * _EXP_BLOCK, device=watch.device)
     samples = watch.time(lambda: exp_kernel[(programs,)](values, rounds, BLOCK=_EXP_BLOCK, num_warps=8))
     return programs * _EXP_BLOCK * rounds / samples.typical, samples
+
+
+def _exponentials_of_one_core(watch: Stopwatch) -> Samples:
+    """One core alone: the work fits its cache, and no other core has to be waited for."""
+    import torch
+
+    x = torch.linspace(-1, 0, _EXP_ELEMENTS)
+    out = torch.empty_like(x)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return watch.time(lambda: torch.exp(x, out=out), calls=20)
+    finally:
+        torch.set_num_threads(threads)

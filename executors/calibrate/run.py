@@ -69,7 +69,7 @@ class _Bench:
         self.progress("bandwidth by size")
         curves = bandwidth.by_size(self.watch, sizes, self.num_sms)
         self.values["curves"] |= {f"{name}_bytes_per_s_by_bytes": points for name, points in curves.items()}
-        cache = self.profile.llc_bytes if self.watch.device == "cpu" else self.profile.l2_bytes
+        cache = self.profile.llc_bytes if self.profile.kind == "cpu" else self.profile.l2_bytes
         inside = [rate for size, rate in curves["read"] if cache and size <= cache / 2]
         if inside:
             self.values["l2_read_bytes_per_s"] = max(inside)
@@ -163,11 +163,13 @@ def _rounded(value: Any) -> Any:
 
 
 def _sizes(profile: Profile, on_cpu: bool) -> list[int]:
+    far = _far_beyond_cache(profile)
     if on_cpu:
         l2, llc = profile.l2_bytes or _MIB, profile.llc_bytes or 8 * _MIB
-        return sorted({l2 // 4, l2 // 2, llc // 4, llc // 2, 2 * llc, _far_beyond_cache(profile)})
+        return sorted({l2 // 4, l2 // 2, llc // 4, llc // 2, 2 * llc, far})
     l2 = profile.l2_bytes or 32 * _MIB
-    return sorted({4 * _MIB, l2 // 4, l2 // 2, 3 * l2 // 4, l2, 3 * l2 // 2, 2 * l2, 4 * l2, _GIB, 4 * _GIB})
+    near = {4 * _MIB, l2 // 4, l2 // 2, 3 * l2 // 4, l2, 3 * l2 // 2, 2 * l2, 4 * l2, _GIB}
+    return sorted({size for size in near if size < far} | {far})
 
 
 def _far_beyond_cache(profile: Profile) -> int:

@@ -1,4 +1,4 @@
-"""Run the calibration kernels under Triton's interpreter; prints how far each is from its reference."""
+"""Run the GPU's calibration under Triton's interpreter: prints how far each kernel is from its reference, and a run."""
 
 import os
 from typing import Any
@@ -19,7 +19,11 @@ def _accept_numpy_2_4(tensor: type, scope: Any) -> None:
 
 interpreter._patch_lang_tensor = _accept_numpy_2_4
 
+from executors.calibrate import bandwidth, matrix, run  # noqa: E402
+from executors.calibrate.conditions import Watcher  # noqa: E402
 from executors.calibrate.kernels import exp_kernel, merge_kernel, read_kernel  # noqa: E402
+from executors.calibrate.stopwatch import Call, CudaStopwatch, Samples  # noqa: E402
+from hwprofiles import load_profile  # noqa: E402
 
 
 def read(programs: int, passes: int) -> float:
@@ -45,5 +49,35 @@ def merge(rows: int) -> float:
     return (out - torch.einsum("rs,rsd->rd", weights, partial)).abs().max().item()
 
 
+class OneCall(CudaStopwatch):
+    """Takes the GPU's way with tensors in main memory: every call is made once and takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.device = "cpu"
+
+    def time(self, call: Call, calls: int = 1, samples: int = 9) -> Samples:
+        call()
+        return Samples((1e-3,) * samples)
+
+    def time_in_graph(self, call: Call, nodes: int = 100, samples: int = 9) -> Samples:
+        return self.time(call)
+
+    def synchronize(self) -> None: ...
+
+
+def whole_run() -> str:
+    """Calibrate a small made-up GPU; gives the result as JSON."""
+    run.stopwatch = lambda device: OneCall()
+    run.Watcher = lambda device: Watcher("cpu")
+    run.SUSTAIN_SECONDS = 0.01
+    bandwidth.MIN_READ_BYTES = 4 << 20
+    bandwidth.SHORT_BYTES = 2 << 20
+    matrix.SIZE, matrix.PROBE_SIZE = {"cpu": 64}, 32
+    small = {"num_sms": 2, "l2_bytes": 2 << 20, "memory_bytes": 32 << 20}
+    profile = load_profile("h200").model_copy(update=small)
+    return run.calibrate(profile, "cuda:0", "interpreted").model_dump_json()
+
+
 torch.manual_seed(0)
 print(read(3, 1), read(3, 2), read(8, 3), exponentials(1), exponentials(7), merge(5))
+print(whole_run())

@@ -126,7 +126,7 @@ def test_overheads_are_those_of_one_call() -> None:
     watch = Fixed(2e-6)
     assert launch(watch).typical == 2e-6
     assert merge(watch).typical == 2e-6
-    assert exponentials(watch, 2)[0] == (1 << 18) / 2e-6
+    assert exponentials(watch, 4)[0] == 4 * (1 << 16) / 2e-6, "one core times four"
 
 
 def test_a_processor_is_calibrated_whole(small: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,14 +178,23 @@ def test_a_quiet_processor_has_no_complaint(monkeypatch: pytest.MonkeyPatch) -> 
         assert (watcher.busy(), watcher.clock_hz(), watcher.power_w(), watcher.driver()) == (None, None, None, None)
 
 
-def test_kernels_agree_with_their_references_in_the_interpreter() -> None:
+def test_a_gpu_run_goes_through_in_the_interpreter() -> None:
+    """Kernels agree with their references, and the whole run fills the fields that only a GPU has."""
     pytest.importorskip("triton")
     script = Path(__file__).parent / "interpret_calibration.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    errors = [float(word) for word in done.stdout.split()]
+    numbers, run = done.stdout.splitlines()
+    errors = [float(word) for word in numbers.split()]
     assert len(errors) == 6
     assert max(map(abs, errors)) <= 16 * torch.finfo(torch.float32).eps
+    measured = Measured.model_validate_json(run)
+    assert {"bf16", "fp16"} <= set(measured.matrix_flops_per_s)
+    assert measured.graph_launch_seconds == measured.merge_seconds == 1e-3
+    assert measured.exp_per_s == pytest.approx(2 * 8 * 2048 * 4096 / 1e-3, rel=5e-6), "six digits are kept"
+    assert measured.read_bytes_per_s == 4 * MIB / 1e-3
+    assert measured.l2_read_bytes_per_s
+    assert [point[0] for point in measured.curves["read_bytes_per_s_by_busy_sms"]] == [1, 2]
 
 
 @pytest.mark.parametrize(

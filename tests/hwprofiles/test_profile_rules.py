@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from hwprofiles import Features, Profile, list_profiles, load_profile
+from hwprofiles import Features, Measured, Profile, list_profiles, load_profile
 from hwprofiles.library import DATA
 from hwprofiles.validate import check, check_all
 
@@ -95,3 +95,20 @@ def test_one_alias_for_two_devices_fails() -> None:
     h200 = load_profile("h200")
     twin = h200.model_copy(update={"id": "twin", "driver_names": ()})
     assert [p.field for p in check_all([h200, twin])] == ["aliases"]
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"read_bytes_per_s": 5.2e12}, "measured.read_bytes_per_s"),
+        ({"matrix_flops_per_s": {"bf16": 1.2e15}}, "measured.matrix_flops_per_s.bf16"),
+    ],
+)
+def test_a_measurement_beyond_the_hardware_fails(values: dict[str, Any], field: str) -> None:
+    h200 = load_profile("h200")
+    assert broken(h200, measured=Measured(date="2026-11-30", **values)) == [field]
+
+
+def test_a_measurement_at_boost_clock_may_pass_the_peak() -> None:
+    seen = Measured(date="2026-11-30", read_bytes_per_s=4.9e12, matrix_flops_per_s={"bf16": 1.05e15})
+    assert broken(load_profile("h200"), measured=seen) == []
