@@ -1,0 +1,69 @@
+"""A worker process: a crash, a hang or a killed process ends the worker only, and the run goes on."""
+
+import pytest
+
+from costmodel import Attention, Batch
+from executors.isolated import IsolatedMeasurer
+from executors.outcome import Candidate, Failed, Measured, Outcome
+from executors.settings import Silent
+
+GQA = Attention(4, 2, 32)
+DECODE = Batch.decode([40, 9], page_size=8)
+NAMES = ("BadPointer", "Right", "Endless", "Killed", "Wrong", "BeyondMemory")
+
+
+class Watching(Silent):
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def ended(self, key: str, outcome: Outcome) -> None:
+        self.ends.append(key)
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[dict[str, Outcome], int, list[str]]:
+    watching = Watching()
+    with IsolatedMeasurer("cpu", limit_seconds=4.0, watcher=watching) as measurer:
+        assert measurer.environment().device == "cpu"
+        candidates = [Candidate(f"faulty_backends:{name}", {}) for name in NAMES]
+        found = measurer.measure(GQA, DECODE, candidates, seed=0, repeats=2)
+        by_name = {key.partition(":")[2].removesuffix("[]"): outcome for key, outcome in found.items()}
+        return by_name, measurer.restarts, watching.ends
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("BadPointer", "crashed", "exit code -11"),
+        ("Endless", "timeout", "no sign of life for 4 s"),
+        ("Killed", "oom", "lack of memory"),
+        ("Wrong", "incorrect", "largest error"),
+        ("BeyondMemory", "oom", "allocate"),
+    ],
+)
+def test_each_fault_has_its_name(
+    run: tuple[dict[str, Outcome], int, list[str]], name: str, kind: str, words: str
+) -> None:
+    outcome = run[0][name]
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == kind
+    assert words in outcome.message
+
+
+def test_the_right_candidate_is_measured_in_spite_of_its_neighbours(
+    run: tuple[dict[str, Outcome], int, list[str]],
+) -> None:
+    assert isinstance(run[0]["Right"], Measured)
+
+
+def test_the_worker_is_restarted_only_where_it_was_lost(run: tuple[dict[str, Outcome], int, list[str]]) -> None:
+    assert run[1] == 3
+
+
+def test_the_watcher_hears_the_end_of_every_candidate(run: tuple[dict[str, Outcome], int, list[str]]) -> None:
+    assert set(run[2]) == {f"faulty_backends:{name}[]" for name in NAMES}
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with IsolatedMeasurer("cuda:77") as measurer, pytest.raises(ValueError, match=r"no CUDA device here|cuda:77"):
+        measurer.environment()
