@@ -40,7 +40,7 @@ KINDS = {"G": (PLAIN,), "M": (LATENT,), "S": (SPARSE, COMPRESSED, BLOCKS)}
 HOMES = {
     "flashmla": "h200", "hpc_ops": "h200", "fa3": "h200", "trtllm_mha": "b200", "trtllm_mla": "b200", "fa4": "h200",
     "cutedsl_mla": "b200", "aiter": "mi300x", "wave": "mi300x", "ascend": "huawei-ascend-910b2", "dsa": "h200",
-    "intel_amx": "intel-xeon-platinum-8480plus", "intel_xpu": "intel-arc-pro-b60", "tokenspeed_mla": "b200", "nsa": "h200",
+    "intel_amx": "intel-xeon-platinum-8480plus", "intel_xpu": "intel-arc-pro-b60", "tokenspeed_mla": "b200",
 }  # fmt: skip
 """A device that each backend is at home on; h200 for those not named."""
 
@@ -126,7 +126,8 @@ def _letter(judgement: Judgement, name: str, letter: str) -> str:
     extend, decode = (_mark(judgement, name, (phase,)) for phase in ("extend", "decode"))
     runs = [mark for mark in (extend, decode) if mark in "✓~"]
     if not runs:
-        return f"{letter}?" if "?" in (extend, decode) else ""
+        unknown = (extend, decode).count("?")
+        return f"{letter if unknown == 2 else letter.lower()}?" if unknown else ""
     return (letter if len(runs) == 2 else letter.lower()) + ("~" if "~" in runs else "")
 
 
