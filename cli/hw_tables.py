@@ -109,8 +109,9 @@ def show_table(profile: Profile) -> "Table":
         for field, each in pairs.items():
             origin = None if field in DESCRIPTIONS else profile.origin(field)
             table.add_row(field, with_unit(field, each), origin or "")
-    for name, value in profile.unconfirmed.items():
-        table.add_row(name, with_unit(name, value), "unconfirmed")
+    for origin, values in (("others", profile.measured_by_others), ("unconfirmed", profile.unconfirmed)):
+        for name, value in values.items():
+            table.add_row(name, with_unit(name, value), origin)
     return table
 
 
@@ -123,6 +124,16 @@ def measured_table(profile: Profile) -> "Table":
         shown = with_unit(field, datasheet) if datasheet else "-"
         table.add_row(field, shown, with_unit(field, measured), ratio, "-" if spread is None else f"{spread:.1%}")
     return table
+
+
+def curve_lines(profile: Profile) -> list[str]:
+    """One line a measured curve: `read by bytes: 4 MiB 9.8 TB/s, ...`."""
+    lines = []
+    for name, points in (profile.measured.curves if profile.measured else {}).items():
+        what, _, by = name.partition("_bytes_per_s_by_")
+        shown = (f"{binary(int(x)) if by == 'bytes' else f'{x:g}'}: {si(rate, 'B/s')}" for x, rate in points)
+        lines.append(f"{what} by {by.replace('_', ' ')}: {', '.join(shown)}")
+    return lines
 
 
 def measured_pairs(profile: Profile) -> list[tuple[str, float | None, float]]:

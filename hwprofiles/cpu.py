@@ -2,9 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _ARM_PARTS = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2", "0xd4f": "Neoverse-V2"}
 
@@ -150,19 +151,17 @@ def _text(path: Path) -> str:
 
 
 def _read_elsewhere() -> CpuInfo:
-    """Ask py-cpuinfo and psutil where there is no /proc (slow: about a second)."""
+    """Ask py-cpuinfo and psutil where there is no /proc: slow, and of the caches only L2 can be trusted."""
     import cpuinfo
     import psutil
 
     info = cpuinfo.get_cpu_info()
-    number: Callable[[str], int | None] = lambda key: info.get(key) if isinstance(info.get(key), int) else None  # noqa: E731
     cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
-    l2 = number("l2_cache_size")
     return CpuInfo(
         model=str(info.get("brand_raw") or info.get("arch") or "unknown"),
         vendor={"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}.get(str(info.get("vendor_id_raw")), "unknown"),
-        family=number("family"),
-        model_number=number("model"),
+        family=_whole(info, "family"),
+        model_number=_whole(info, "model"),
         flags=frozenset(info.get("flags", ())),
         cores=cores,
         threads=os.cpu_count() or cores,
@@ -171,7 +170,12 @@ def _read_elsewhere() -> CpuInfo:
         base_clock_hz=float((info.get("hz_advertised") or (0, 0))[0]) or None,
         boost_clock_hz=None,
         memory_bytes=int(psutil.virtual_memory().total),
-        l1_bytes_per_core=number("l1_data_cache_size"),
-        l2_bytes=l2,
-        llc_bytes=number("l3_cache_size"),
+        l1_bytes_per_core=None,
+        l2_bytes=_whole(info, "l2_cache_size"),
+        llc_bytes=None,
     )
+
+
+def _whole(info: Mapping[str, Any], key: str) -> int | None:
+    value = info.get(key)
+    return value if isinstance(value, int) else None

@@ -44,7 +44,7 @@ def show(
     if json:
         write_json(_identity(profile) | profile.model_dump(mode="json"))
         return
-    from cli.hw_tables import feature_names, measured_table, show_table
+    from cli.hw_tables import curve_lines, feature_names, measured_table, show_table
 
     console = stdout_console()
     console.print(f"{profile.name} ({profile.id}), confidence {profile.confidence or 'not stated'}", style="bold")
@@ -53,6 +53,8 @@ def show(
     console.print(show_table(profile))
     if profile.measured:
         console.print(measured_table(profile))
+        for line in curve_lines(profile):
+            console.print(line)
         seen = profile.measured
         console.print(f"measured {seen.date}, driver {seen.driver or '-'}, torch {seen.torch or '-'}: {seen.command}")
         for warning in seen.warnings:

@@ -16,6 +16,7 @@ MEASURED = Measured(
     read_bytes_per_s=4.32e12,
     matrix_flops_per_s={"bf16": 7.9152e14},
     spread={"read_bytes_per_s": 0.012},
+    curves={"read_bytes_per_s_by_bytes": [[4194304, 9.9e12], [4294967296, 4.32e12]]},
     warnings=["held down by power cap"],
 )
 
@@ -78,6 +79,7 @@ def test_show_prints_datasheet_measured_and_ratio_side_by_side() -> None:
     assert rows["matrix_flops_per_s.bf16"] == ["989", "TFLOP/s", "792", "TFLOP/s", "0.800", "-"]
     assert rows["read_bytes_per_s"] == ["4.8", "TB/s", "4.32", "TB/s", "0.900", "1.2%"]
     assert "warning: held down by power cap" in text
+    assert "read by bytes: 4 MiB: 9.9 TB/s, 4 GiB: 4.32 TB/s" in text
 
 
 def test_compare_prints_ridge_points() -> None:

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -124,6 +125,17 @@ def test_this_machine_has_a_profile() -> None:
     assert 1 <= (profile.num_sms or 0) <= len(os.sched_getaffinity(0))
     assert detect_devices()[-1].profile == profile
     assert detect_profile("cpu") == profile
+
+
+def test_a_system_without_proc_asks_the_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        sys.modules,
+        "cpuinfo",
+        SimpleNamespace(get_cpu_info=lambda: {"brand_raw": "Example M1", "hz_advertised": (3_200_000_000, 0)}),
+    )
+    cpu = read_cpu(tmp_path)
+    assert (cpu.model, cpu.base_clock_hz, cpu.llc_bytes) == ("Example M1", 3.2e9, None)
+    assert profile_of(cpu).kind == "cpu"
 
 
 def test_a_device_that_is_not_there_lists_those_that_are() -> None:
