@@ -9,6 +9,8 @@ from cli.options import GpuOption, JsonOption, ModelOption
 from cli.output import print_table, stdout_console, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from costmodel.sglang import SglangDecision
 
 
@@ -19,16 +21,18 @@ def sglang(
     version: Annotated[str | None, typer.Option("--sglang", help="SGLang version; default the newest known.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which backends, page size and KV dtype SGLang picks for these arguments, what it rewrites, or why it refuses."""
+    """Say what SGLang picks for these arguments, what it rewrites and why, or why it refuses."""
     from costmodel import load_model, sglang_resolve
+    from costmodel.sglang import warnings_on
     from hwprofiles import load_profile
 
-    profile = load_profile(gpu)
-    decision = sglang_resolve(load_model(model), profile, args or [], version)
+    loaded, profile = load_model(model), load_profile(gpu)
+    decision = sglang_resolve(loaded, profile, args or [], version)
+    warnings = warnings_on(decision, loaded, profile)
     if as_json:
-        write_json(decision_json(decision))
+        write_json({**decision_json(decision), "warnings": list(warnings)})
     else:
-        print_decision(decision, profile.name)
+        print_decision(decision, profile.name, warnings)
     if decision.refused:
         raise AnswerIsNo(f"SGLang {decision.sglang} refuses this line ({decision.refused})")
 
@@ -61,7 +65,7 @@ def decision_json(decision: "SglangDecision") -> dict[str, Any]:
     }
 
 
-def print_decision(decision: "SglangDecision", device: str) -> None:
+def print_decision(decision: "SglangDecision", device: str, warnings: "Sequence[str]" = ()) -> None:
     """Print the values, then what was changed, then remarks."""
     from rich.table import Table
 
@@ -90,5 +94,7 @@ def print_decision(decision: "SglangDecision", device: str) -> None:
             mark = " (asked otherwise)" if change.asked else ""
             table.add_row(change.field, before, str(change.after), change.why + mark)
         print_table(table)
+    for warning in warnings:
+        console.print(f"SGLang accepts this line, but {warning}", markup=False)
     for note in decision.notes:
         console.print(f"note: {note}", markup=False)

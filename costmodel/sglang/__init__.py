@@ -2,6 +2,7 @@
 
 from costmodel.sglang.decision import Change, SglangDecision
 from costmodel.sglang.launch import LaunchChoice, LaunchPlan, LaunchRefused, sglang_launch
+from costmodel.sglang.own_rules import warnings_on
 from costmodel.sglang.resolve import sglang_resolve
 from costmodel.sglang.tables import latest_version, sglang_aliases, supported_versions
 from costmodel.sglang.vllm import vllm_launch
@@ -18,4 +19,5 @@ __all__ = [
     "sglang_resolve",
     "supported_versions",
     "vllm_launch",
+    "warnings_on",
 ]

@@ -45,6 +45,7 @@ class SglangDecision:
     """What SGLang set or rewrote, in its order."""
     draft: str | None = None
     """Backend of the draft model where it is set apart."""
+    tensor_parallel: int = 1
     radix_cache: bool = True
     """Whether the prefix cache is on."""
     notes: tuple[str, ...] = ()

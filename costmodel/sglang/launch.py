@@ -26,15 +26,6 @@ KV_SPELLINGS = {
 }
 """KV dtype to the spellings that SGLang's rules know; some models accept one of two only."""
 
-MISREAD_KV = {
-    (
-        "fa3",
-        "fp8_e5m2",
-    ): "fa3 reads FP8 as e4m3 only: SGLang accepts fp8_e5m2 with split flags, and the values are wrong",
-    ("fa4", "fp8_e5m2"): "fa4 reads FP8 as e4m3 only: fp8_e5m2 values would be wrong",
-}
-"""Pairs of backend and KV dtype that an engine accepts and misreads."""
-
 
 class LaunchRefused(ValueError):
     """No launch line gives this choice; the message says why."""
@@ -93,8 +84,6 @@ def sglang_launch(choice: LaunchChoice, model: Model, profile: Profile, sglang: 
     for name in (choice.prefill, choice.decode):
         if name not in tables.choices:
             raise LaunchRefused(f"SGLang {tables.sglang} has no attention backend {name!r}")
-        if (name, choice.kv_cache_dtype) in MISREAD_KV:
-            raise LaunchRefused(MISREAD_KV[name, choice.kv_cache_dtype])
     if choice.kv_cache_dtype not in KV_SPELLINGS:
         raise LaunchRefused(
             f"SGLang cannot be told to store KV as {choice.kv_cache_dtype!r}; it knows {', '.join(KV_SPELLINGS)}"
@@ -103,7 +92,7 @@ def sglang_launch(choice: LaunchChoice, model: Model, profile: Profile, sglang: 
         model,
         profile,
         (choice.prefill, choice.decode),
-        options_for(choice.tensor_parallel, choice.page_size, choice.kv_cache_dtype, tables.sglang),
+        options_for(choice.tensor_parallel, choice.page_size, choice.kv_cache_dtype),
     )
     if own.refusals:
         raise LaunchRefused(f"{_named(choice)} does not run on {profile.name}: {'; '.join(own.refusals)}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from costmodel.attention import DTYPE_BYTES
 from costmodel.compat import Options, judge, judge_pair
 from costmodel.layer_group import Model
+from costmodel.sglang.decision import SglangDecision
 from hwprofiles import Profile
 
 
@@ -34,8 +35,16 @@ def own_verdict(model: Model, profile: Profile, pair: tuple[str, str], options: 
     return OwnVerdict(judge_pair(model, profile, prefill, decode, options).reasons, ())
 
 
-def options_for(tensor_parallel: int, page_size: int | None, kv_cache_dtype: str, sglang: str) -> Options:
+def warnings_on(decision: SglangDecision, model: Model, profile: Profile) -> tuple[str, ...]:
+    """Name what SGLang lets pass and the kernels do not run, or run wrongly."""
+    if decision.refused or decision.prefill is None or decision.decode is None:
+        return ()
+    options = options_for(decision.tensor_parallel, decision.page_size, decision.kv_cache_dtype or "auto")
+    return own_verdict(model, profile, (decision.prefill, decision.decode), options).refusals
+
+
+def options_for(tensor_parallel: int, page_size: int | None, kv_cache_dtype: str) -> Options:
     """Give the options of a choice in the tables' terms; a KV dtype they do not know is left at auto."""
     kv = {"bfloat16": "bf16", "float16": "fp16"}.get(kv_cache_dtype, kv_cache_dtype)
     known = kv if kv in DTYPE_BYTES else "auto"
-    return Options(tp=tensor_parallel, page_size=page_size, kv_cache_dtype=known, sglang=sglang)
+    return Options(tp=tensor_parallel, page_size=page_size, kv_cache_dtype=known)

@@ -51,6 +51,7 @@ def sglang_resolve(model: Model, profile: Profile, args: Sequence[str], sglang: 
         stage=refused.refuse if refused else None,
         changed=changes,
         draft=facts["draft"],
+        tensor_parallel=max(1, facts["tp"]),
         radix_cache=not facts["radix_off"],
         notes=notes,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from costmodel.layer_group import Model
 from costmodel.prediction import KnobValue
-from costmodel.sglang.launch import MISREAD_KV, LaunchChoice, LaunchPlan, LaunchRefused
+from costmodel.sglang.launch import LaunchChoice, LaunchPlan, LaunchRefused
 from costmodel.sglang.tables import version_key
 from hwprofiles import Profile
 
@@ -52,6 +52,12 @@ KV_DTYPES: Mapping[str, str] = {
     "fp8_e5m2": "fp8_e5m2",
     "nvfp4": "nvfp4",
 }
+MISREAD_KV = {
+    "fa3": "FlashAttention reads FP8 as e4m3 only: use fp8_e4m3",
+    "fa4": "FlashAttention reads FP8 as e4m3 only: use fp8_e4m3",
+}
+"""Backends whose kernels would misread fp8_e5m2."""
+
 SPLIT_KNOB = "flash_attn_max_num_splits_for_cuda_graph"
 
 
@@ -76,8 +82,8 @@ def vllm_launch(choice: LaunchChoice, model: Model, profile: Profile, vllm: str 
     if known is None or name is None or (name == "CPU_ATTN") != (profile.kind == "cpu"):
         kind = "MLA" if latent else "this kind of attention"
         raise LaunchRefused(f"vLLM {vllm} has no counterpart of {choice.decode} for {kind} on {profile.name}")
-    if (choice.decode, choice.kv_cache_dtype) in MISREAD_KV:
-        raise LaunchRefused(MISREAD_KV[choice.decode, choice.kv_cache_dtype])
+    if choice.kv_cache_dtype == "fp8_e5m2" and choice.decode in MISREAD_KV:
+        raise LaunchRefused(MISREAD_KV[choice.decode])
     if choice.kv_cache_dtype not in KV_DTYPES:
         raise LaunchRefused(f"vLLM {vllm} cannot store KV as {choice.kv_cache_dtype!r}")
     by_flag = version_key(vllm) >= version_key(FLAG_SINCE)
