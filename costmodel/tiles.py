@@ -63,20 +63,20 @@ def merged_runs(jobs: list[Job]) -> tuple[Job, ...]:
     return tuple(runs)
 
 
-def dram_bytes(work: Work, requested: float, working_set: float, machine: Machine) -> float:
-    """DRAM traffic when tiles request more KV than there is: what the L2 cannot hold is fetched again.
+def dram_bytes(work: Work, requested: float, visits: float, working_set: float, machine: Machine) -> float:
+    """DRAM traffic when several tiles load the same KV: what the L2 cannot hold is fetched again.
 
     Args:
         work: Least traffic.
         requested: KV bytes that all tiles load together.
+        visits: How many tiles load the same KV, on average.
         working_set: KV bytes of the heads that run at the same time.
         machine: Gives the L2.
     """
-    again = max(0.0, requested - work.kv_bytes)
-    if not again:
+    if visits <= 1:
         return work.bytes
-    missing = max(0.0, 1.0 - L2_SHARE * machine.l2_bytes / working_set) if working_set else 0.0
-    return work.bytes + missing * again
+    missing = max(0.0, 1.0 - L2_SHARE * machine.l2_bytes / working_set)
+    return work.bytes + missing * requested * (1 - 1 / visits)
 
 
 def query_tiles(attention: Attention, q: int, kv: int, tile: tuple[int, int], group: int) -> list[int]:

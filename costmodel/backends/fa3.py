@@ -12,6 +12,8 @@ MAX_SPLITS = 128
 DYNAMIC_MAX_REQUESTS = 992
 """Requests that the device-side scheduler handles in one block; beyond, it does not split."""
 HEAD_L2_BYTES = 50 * 2**20
+WHOLE_TILES = 4
+"""KV tiles up to which a request is not split."""
 METADATA_SECONDS = 2.5e-6
 """The scheduler kernel when it runs inside the call."""
 
@@ -41,6 +43,7 @@ def plan(call: Call) -> Plan:
     requested = heads * sum(sum(tiles) * count for tiles, count in per_request) * tile.bytes
     rows = float(call.batch.total_q * attention.num_qo_heads)
     units = heads * sum(len(tiles) * count for tiles, count in per_request)
+    visits = units / (attention.num_kv_heads * call.batch.size)
     in_call = call.knobs["scheduler_metadata"] == "per_call" or call.batch.phase != "decode" or attention.is_latent
     return Plan(
         variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
@@ -48,7 +51,7 @@ def plan(call: Call) -> Plan:
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, requested, most_n * tile.bytes * min(heads, machine.sms), machine),
+        dram_bytes=dram_bytes(call.work, requested, visits, most_n * tile.bytes * min(heads, machine.sms), machine),
         units=f"{count_of(heads, 'KV head' if group > 1 else 'head')} x {_request_tiles(call, units // heads)}",
         unit_count=units,
         num_splits=splits,
@@ -74,13 +77,13 @@ def static_splits(call: Call, heads: int, m_tiles: int, n_tiles: int) -> int:
         if head_bytes > HEAD_L2_BYTES and m_tiles >= 2 * call.machine.sms and not masked:
             return min(ceil_div(int(head_bytes), HEAD_L2_BYTES), MAX_SPLITS)
         return 1
-    if n_tiles <= 4:
+    if n_tiles <= WHOLE_TILES:
         return 1
-    return _efficient_splits(units, call.machine.sms, min(MAX_SPLITS, call.machine.sms, n_tiles))
+    return efficient_splits(units, call.machine.sms, min(MAX_SPLITS, call.machine.sms, n_tiles))
 
 
 @lru_cache(maxsize=65536)
-def _efficient_splits(units: int, sms: int, most: int) -> int:
+def efficient_splits(units: int, sms: int, most: int) -> int:
     """Smallest count whose waves are at least 85 % as full as the best count's."""
     efficiency = [units * s / sms / ceil_div(units * s, sms) for s in range(1, most + 1)]
     goal = 0.85 * max(efficiency)

@@ -134,7 +134,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
         jobs=jobs,
         tile=tile,
         slots_per_sm=TENSOR_CORE_SLOTS,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, _working_set(call), machine),
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, tiles / batch.size, _working_set(call), machine),
         row_fill=batch.total_q * group / (tiles * rows),
         units=f"{count_of(heads, 'KV head')} x {count_of(tiles, 'query tile')}",
         unit_count=heads * tiles,
@@ -162,13 +162,14 @@ def _plan_fa3(call: Call) -> Plan:
     tile = tile_work(machine, attention, rows, keys)
     total = sum(count * n for count, n in runs)
     units = sum(count for count, _ in runs)
+    visits = units / (attention.num_kv_heads * batch.size)
     return Plan(
         variant="extend_fa3",
         kernel=kernel_name(attention),
         jobs=runs,
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, _working_set(call), machine),
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, visits, _working_set(call), machine),
         row_fill=batch.total_q * attention.num_qo_heads / (units * rows),
         units=f"{count_of(attention.num_qo_heads, 'head')} x {units // attention.num_qo_heads} query tiles",
         unit_count=units,

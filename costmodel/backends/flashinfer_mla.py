@@ -58,7 +58,7 @@ def plan(call: Call) -> Plan:
         jobs=((clusters * items, clusters * sum(tiles) / (clusters * items)),),
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, requested, call.work.kv_bytes, machine),
+        dram_bytes=dram_bytes(call.work, requested, units * clusters / batch.size, call.work.kv_bytes, machine),
         units=count_of(units, "query tile"),
         unit_count=units * clusters,
         num_splits=splits,

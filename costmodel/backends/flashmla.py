@@ -29,7 +29,7 @@ def plan(call: Call) -> Plan:
         jobs=((jobs, total / jobs),),
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, call.work.kv_bytes, machine),
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, m_tiles, call.work.kv_bytes, machine),
         units=f"{count_of(m_tiles, 'head block')} x {count_of(batch.size, 'request')}",
         unit_count=units,
         num_splits=splits,

@@ -78,7 +78,9 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=structure.slots,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, longest * tile.bytes * heads, machine),
+        dram_bytes=dram_bytes(
+            call.work, total * tile.bytes, units / (heads * batch.size), longest * tile.bytes * heads, machine
+        ),
         units=f"{count_of(heads, 'KV head')} x {count_of(units // heads, 'query tile')}",
         unit_count=units,
         num_splits=splits,

@@ -74,11 +74,10 @@ def _plan_decode(call: Call) -> Plan:
         parts += count * (full + bool(rest))
     if batch.uniform:
         jobs.sort(key=lambda job: -job[1])
-    rereads = blocks * min(HEAD_ROWS, attention.group_size) / attention.num_qo_heads if grouped else 1.0
     tile = tile_work(machine, attention, rows, keys)
     shared = 2 * tile.bytes + RESERVED_SHARED_BYTES
     slots = max(1, min(REGISTER_SLOTS, int(machine.shared_bytes_per_sm // shared)))
-    requested = call.work.kv_bytes * max(rereads, blocks / attention.num_kv_heads)
+    visits = blocks / attention.num_kv_heads
     row_bytes = partial_row_bytes(attention)
     return Plan(
         variant="mla" if attention.is_latent else "decode_grouped" if grouped else "decode",
@@ -88,7 +87,7 @@ def _plan_decode(call: Call) -> Plan:
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=slots,
-        dram_bytes=dram_bytes(call.work, requested, call.work.kv_bytes, machine),
+        dram_bytes=dram_bytes(call.work, visits * call.work.kv_bytes, visits, call.work.kv_bytes, machine),
         units=f"{count_of(blocks, 'head block')} x {count_of(batch.size, 'request')}",
         unit_count=blocks * batch.size,
         num_splits=max(counts),
@@ -138,13 +137,14 @@ def _plan_extend(call: Call) -> Plan:
     total = sum(count * n for count, n in runs)
     used = sum(count for count, _ in runs)
     longest = max(batch.kv_lens) * attention.kv_bytes_per_token
+    visits = used / (attention.num_kv_heads * batch.size)
     return Plan(
         variant="extend",
         kernel=kernel_name(attention),
         jobs=runs,
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, longest, machine),
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, visits, longest, machine),
         row_fill=batch.total_q * heads / (used * rows),
         units=f"{count_of(heads, 'head')} x {count_of(used // heads, 'query tile')}",
         unit_count=used,
