@@ -27,9 +27,12 @@ class Watcher:
     def __enter__(self) -> "Watcher":
         if self.device == "cpu":
             return self
-        import pynvml
         import torch
 
+        try:
+            import pynvml
+        except ImportError:
+            return self
         try:
             pynvml.nvmlInit()
             uuid = str(torch.cuda.get_device_properties(self.device).uuid)
