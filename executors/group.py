@@ -95,7 +95,7 @@ class _Group:
 
     def _references(self, inputs: Inputs) -> tuple[Reference, Reference | None]:
         """The right outputs on the first KV copy and, for some rows, on the last."""
-        seed, limit = self._settings.seed, self._settings.reference_seconds
+        seed, limit = self._settings.seed, self._settings.reference_limit(self._device)
         first = make_reference(inputs, seed=seed, limit_seconds=limit)
         if inputs.slots == 1:
             return first, None
@@ -127,10 +127,12 @@ class _Group:
 
     def _measured(self, runner: Runner, inputs: Inputs, write_seconds: float, others: str | None) -> Measured:
         repeats = self._settings.repeats
+        seconds = runner.seconds(repeats)
+        eager = runner.eager_seconds
         return Measured(
-            seconds=runner.seconds(repeats),
+            seconds=seconds,
             accuracy=runner.accuracy,
-            eager_seconds=runner.eager_seconds,
+            eager_seconds=statistics.median(seconds) if eager is None else eager,
             plan_seconds=runner.plan_seconds,
             write_seconds=write_seconds,
             compile_seconds=runner.compile_seconds,

@@ -26,7 +26,7 @@ class Runner:
     sampler: Sampler
     accuracy: Accuracy
     compile_seconds: float
-    eager_seconds: float
+    eager_seconds: float | None
     plan_seconds: float | None
     samples: list[Sample] = field(default_factory=list)
     sustained_seconds: float | None = None

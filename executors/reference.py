@@ -26,7 +26,7 @@ still far outside.
 """
 FP8_PROBABILITY_SCALE = 256.0
 """Kernels that round probabilities to fp8 scale the largest one to 2^8 first."""
-_PIECE_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
+_PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 31}
 """Largest temporary of one step."""
 
 

@@ -46,8 +46,8 @@ class Sampler(ABC):
         """Take one latency sample."""
 
     @abstractmethod
-    def eager_seconds(self) -> float:
-        """Time of one call launched from Python: the larger of host and device time."""
+    def eager_seconds(self) -> float | None:
+        """Time of one call launched from Python, the larger of host and device time; None where samples are that."""
 
     @abstractmethod
     def sustained_seconds(self, duration: float) -> float:

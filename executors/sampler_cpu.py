@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 BLOCK_SECONDS = 5e-3
 """A sample lasts about this long at least, so that the clock's resolution does not matter."""
 MAX_CALLS = 512
-WARM_UP_CALLS = 2
 
 
 class CpuSampler(Sampler):
@@ -24,21 +23,21 @@ class CpuSampler(Sampler):
     _next_slot = 0
 
     def warm_up(self) -> "Tensor":
-        """Run a few calls and choose the block size."""
-        for _ in range(WARM_UP_CALLS):
-            seconds, _ = self._block(1)
-        self._calls = max(1, min(MAX_CALLS, round(BLOCK_SECONDS / max(seconds, 1e-9))))
+        """Time one call and choose the block size by it; the check before has warmed up the rest."""
         with cpu_threads(self.prepared.threads):
-            return self.prepared.run(self.inputs.slots - 1)
+            start = time.perf_counter()
+            output = self.prepared.run(self.inputs.slots - 1)
+            seconds = time.perf_counter() - start
+        self._calls = max(1, min(MAX_CALLS, round(BLOCK_SECONDS / max(seconds, 1e-9))))
+        return output
 
     def sample(self) -> Sample:
         """Time one block."""
         seconds, switches = self._block(self._calls)
         return Sample(seconds / self._calls, switches > 0, Conditions())
 
-    def eager_seconds(self) -> float:
-        """Time one block; a CPU has no other way to launch."""
-        return self.sample().seconds
+    def eager_seconds(self) -> None:
+        """A CPU has no other way to launch."""
 
     def sustained_seconds(self, duration: float) -> float:
         """Run blocks for `duration` seconds and give the median of the second half."""

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from executors.outcome import Outcome
 
+REFERENCE_SECONDS = {"cpu": 2.0, "cuda": 0.15}
+"""Default limit of the reference by kind of device."""
 INPUTS_STAGE = "inputs"
 """What `Watcher.began` is told while inputs and reference are made."""
 
@@ -22,8 +24,8 @@ class Settings:
     repeats: int = 7
     deadline: float | None = None
     """`time.monotonic()` after which no further candidate is begun."""
-    reference_seconds: float = 2.0
-    """Estimated time that the reference may take; beyond it only a sample of rows is checked."""
+    reference_seconds: float | None = None
+    """Estimated time that the reference may take; beyond it only a sample of rows is checked. None: by device."""
     sustained_seconds: float = 0.0
     """How long each candidate runs alone to see its sustained time; 0 leaves that out."""
 
@@ -31,8 +33,14 @@ class Settings:
         """Check the fields."""
         if self.repeats < 1:
             raise ValueError(f"repeats={self.repeats} must be at least 1")
-        if self.reference_seconds <= 0 or self.sustained_seconds < 0:
-            raise ValueError("reference_seconds must be positive and sustained_seconds not negative")
+        if self.reference_seconds is not None and self.reference_seconds <= 0:
+            raise ValueError(f"reference_seconds={self.reference_seconds} must be positive")
+        if self.sustained_seconds < 0:
+            raise ValueError(f"sustained_seconds={self.sustained_seconds} must not be negative")
+
+    def reference_limit(self, device: str) -> float:
+        """The reference's time limit on a device, in seconds."""
+        return self.reference_seconds or REFERENCE_SECONDS[device.partition(":")[0]]
 
     @property
     def passed(self) -> bool:

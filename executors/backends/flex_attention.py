@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from costmodel import Attention, Batch
 from executors.backends.flex_forms import FORMS, Options
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
-from executors.environment import cpu_cores, installed_version
+from executors.environment import installed_version
 from hwprofiles import Profile
 
 if TYPE_CHECKING:
@@ -45,16 +45,18 @@ class FlexAttention(Backend):
         return reasons
 
     def knobs(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Knob, ...]:
-        """Name forms, block sizes (0: PyTorch's choice) and, on a CPU, threads."""
+        """Name forms and block sizes (0: PyTorch's choice); threads are compiled in and not worth trying."""
         decoding = max(batch.q_lens) == 1
         forms: list[KnobValue] = ["per_request"] if decoding or _square(attention, batch) else []
         forms.append("padded" if decoding else "packed")
         knobs = [Knob("form", tuple(forms)), Knob("block_n", (0, 512) if decoding else (0, 64, 256))]
         if not decoding:
             knobs.append(Knob("block_m", (0, 64)))
-        if profile.kind == "cpu":
-            knobs.append(Knob("threads", (0, *(n for n in (1, 2, 4, 8, 16, 32, 64) if n < cpu_cores()))))
         return tuple(knobs)
+
+    def allows(self, attention: Attention, batch: Batch, knobs: Knobs) -> bool:
+        """Change one block size at a time: each pair is compiled anew."""
+        return not (knobs.get("block_m") and knobs.get("block_n"))
 
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
         """Build block masks, compile, and leave the gather and the call to `run`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from executors.backends.block_masks import MaskMod, block_mask, packed_mask, square_mask
 from executors.base import Prepared
 from executors.requests import split_requests
+from executors.sampler import cpu_threads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -180,11 +181,12 @@ def _compiled(run: Run, plan: Callable[[], None], options: Options) -> Prepared:
 
     plan()
     before = counters["stats"]["unique_graphs"]
-    first = _seconds(run)
-    new_graphs = counters["stats"]["unique_graphs"] - before
-    if counters["stats"]["unique_graphs"] == 0:
+    with cpu_threads(options.threads or None):
+        first, again = _seconds(run), _seconds(run)
+    graphs = counters["stats"]["unique_graphs"]
+    if graphs == 0:
         raise RuntimeError("flex_attention was not compiled")
-    compile_seconds = max(0.0, first - _seconds(run)) if new_graphs else 0.0
+    compile_seconds = max(0.0, first - again) if graphs > before else 0.0
     return Prepared(
         run=run,
         plan=plan,
