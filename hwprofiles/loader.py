@@ -7,7 +7,7 @@ from pathlib import Path
 from hwprofiles.assemble import assemble, file_of, profile_id
 from hwprofiles.errors import PartitionedDevice, ProfileError, UnknownProfile
 from hwprofiles.library import Layer, layers, read_toml
-from hwprofiles.names import nearest, normalized
+from hwprofiles.names import nearest, normalized, respelled
 from hwprofiles.profile import Profile
 
 _PARTITION = re.compile(
@@ -79,7 +79,7 @@ def _claims(wanted: str, layer: Layer) -> list[str]:
 
 
 def _mentions(path: Path, wanted: str) -> bool:
-    return f'"{wanted}"' in normalized(path.read_text(encoding="utf-8"))
+    return f'"{wanted}"' in respelled(path.read_text(encoding="utf-8"))
 
 
 def _all_names() -> list[str]:

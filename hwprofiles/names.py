@@ -8,7 +8,12 @@ _SEPARATORS = str.maketrans("_-", "  ")
 
 def normalized(name: str) -> str:
     """A name without case, and with one separator."""
-    return " ".join(name.casefold().translate(_SEPARATORS).split())
+    return " ".join(respelled(name).split())
+
+
+def respelled(text: str) -> str:
+    """A text without case, and with one separator character; fast enough for whole files."""
+    return text.casefold().translate(_SEPARATORS)
 
 
 def nearest(wanted: str, names: Iterable[str], count: int = 5) -> list[str]:
