@@ -1,0 +1,96 @@
+"""`attnroof predict` by its entry point."""
+
+import json
+import sys
+
+import pytest
+
+from cli.main import main
+
+LLAMA = "examples/models/Llama-3.1-8B"
+DEEPSEEK = "examples/models/DeepSeek-V3"
+FIELDS = {
+    "backend", "implementation", "implementation_version", "phase", "layer_group", "compatible", "reasons",
+    "latency_us", "low_us", "high_us", "plan_us", "eager_us", "bound", "num_splits", "waves", "dram_bytes", "flops",
+    "workspace_bytes", "knobs", "breakdown_us", "evidence",
+}  # fmt: skip
+
+
+def run(capsys, *arguments):
+    """Exit code, stdout and stderr of one command."""
+    sys.argv = ["attnroof", *arguments]
+    with pytest.raises(SystemExit) as end:
+        main()
+    streams = capsys.readouterr()
+    return end.value.code or 0, streams.out, streams.err
+
+
+def test_table_gives_the_reason(capsys):
+    code, out, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--batch-spec", "q1s32k")
+    assert code == 0
+    assert "8 tiles for 132 SMs" in out
+    assert "fa3" in out
+    assert "cannot run: flashmla" in out
+
+
+def test_json_has_the_contract_fields(capsys):
+    arguments = ("--model", LLAMA, "--gpu", "h200", "--batch-spec", "8q1s4k", "--page-size", "64", "--json")
+    code, out, _ = run(capsys, "predict", *arguments)
+    rows = json.loads(out)
+    assert code == 0
+    assert all(set(row) >= FIELDS for row in rows)
+    for row in rows:
+        timed = [row["latency_us"], row["low_us"], row["bound"], row["breakdown_us"]]
+        assert all(v is None for v in timed) != row["compatible"]
+        if row["compatible"]:
+            assert sum(row["breakdown_us"].values()) == pytest.approx(row["latency_us"])
+    times = [row["latency_us"] for row in rows if row["compatible"]]
+    assert times == sorted(times)
+
+
+def test_one_backend_with_knobs(capsys):
+    arguments = ("--model", LLAMA, "--gpu", "h200", "--batch-spec", "q1s32k", "--backend", "fa3", "--json")
+    _, out, _ = run(capsys, "predict", *arguments, "--knob", "num_splits=8")
+    (row,) = json.loads(out)
+    assert row["num_splits"] == 8
+    assert row["knobs"]["num_splits"] == 8
+
+
+def test_mla_prefills_on_expanded_heads(capsys):
+    arguments = ("--gpu", "h200", "--tp", "8", "--page-size", "64", "--backend", "fa3", "--json")
+    _, prefill, _ = run(capsys, "predict", "--model", DEEPSEEK, "--batch-spec", "q2k", *arguments)
+    _, decode, _ = run(capsys, "predict", "--model", DEEPSEEK, "--batch-spec", "16q1s2k", *arguments)
+    assert json.loads(prefill)[0]["flops"] == 2 * 16 * (192 + 128) * 2048 * 2049 / 2
+    assert json.loads(decode)[0]["flops"] == 2 * 16 * (576 + 512) * 2048 * 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--gpu": "h2000"}, "h200"),
+        ({"--batch-spec": "8x1"}, "cannot read '8x1'"),
+        ({"--backend": "fa33"}, "did you mean fa3"),
+        ({"--batch-spec": "400q1s128k"}, "too much"),
+        ({"--tp": "3"}, "not a multiple"),
+        ({"--knob": "num_splits"}, "K=V"),
+        ({"--knob": "num_splits=8"}, "--knob needs --backend"),
+        ({"--backend": "fa3", "--knob": "num_splits=900"}, "from 0 to 128"),
+        ({"--model": "no/such/folder"}, "no/such/folder"),
+        ({"--kv-cache-dtype": "int3"}, "int3"),
+    ],
+)
+def test_bad_input_is_one_message(capsys, changes, message):
+    options = {"--model": LLAMA, "--gpu": "h200", "--batch-spec": "8q1s4k", **changes}
+    code, out, err = run(capsys, "predict", *(word for pair in options.items() for word in pair))
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_nothing_compatible_is_no(capsys):
+    arguments = ("--model", LLAMA, "--gpu", "a100", "--batch-spec", "8q1s4k", "--backend", "flashmla")
+    code, out, err = run(capsys, "predict", *arguments)
+    assert code == 1
+    assert "flashmla" in out
+    assert "no backend" in err
