@@ -142,9 +142,13 @@ def phase_facts(phase: str, options: Options) -> dict[str, Fact]:
 def sparse_kind(model: Model, group: LayerGroup) -> str:
     """Name the kind of sparse attention as backends tell them apart; `none` for dense layers."""
     text = model.text or model.raw
-    if "compress_ratios" in text:
+    if "compress_ratios" in text or "compress_rates" in text:
         return "dsv4"
-    if "qwen4" in model.model_type or "qwen_sparse_attention" in (text.get("layer_types") or ()):
+    if (
+        "qwen4" in model.model_type
+        or "indexer_budget" in text
+        or "qwen_sparse_attention" in (text.get("layer_types") or ())
+    ):
         return "qsa"
     if group.attention.top_k is None:
         return "none"

@@ -27,6 +27,7 @@ class Family:
     always_defaults: bool = False
     bf16_for_fp32: bool = False
     encoder: bool = False
+    attention_free: bool = False
     parallel_linear: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
 

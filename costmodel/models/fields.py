@@ -21,12 +21,14 @@ class Fields:
         """Fields that the file leaves out, taken from the model class."""
 
     def raw(self, *names: str) -> Any:
-        """The first of `names` that is present and not null; else the class default; else None."""
+        """The first of `names` that is present and not null; the class default where all are absent; else None."""
         self.seen.update(names)
         for name in names:
             value = self.data.get(name)
             if value is not None:
                 return value
+        if any(name in self.data for name in names):
+            return None
         for name in names:
             if name in self._defaults:
                 self.assumed[name] = self._defaults[name]

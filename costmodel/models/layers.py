@@ -8,7 +8,7 @@ from costmodel.models.fields import Fields
 from costmodel.models.grouping import Layer
 from costmodel.models.mixers import Mixer
 from costmodel.models.shapes import layer_latent, layer_shape, num_qo_heads
-from costmodel.models.sparse import Selection, layer_selections
+from costmodel.models.sparse import Selection, is_compressed, layer_selections
 from costmodel.models.windows import FULL, Reach, layer_reaches
 
 SOFT_CAPS = (
@@ -75,7 +75,7 @@ def _attention(fields: Fields, layer: int, reach: Reach, selection: Selection | 
             qk_nope_head_dim=latent.nope_dim,
             v_head_dim=latent.v_head_dim,
         )
-    elif fields.present("compress_ratios"):
+    elif is_compressed(fields):
         attention = _shared_key_value(fields, layer, reach)
     else:
         shape = layer_shape(fields, layer, reach)

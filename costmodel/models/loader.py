@@ -53,6 +53,8 @@ def read_model(config: dict[str, Any], *, name: str, where: str = "config.json",
     family = _family(text, config)
     defaults = family.defaults if inside or family.always_defaults else {}
     fields = Fields(text, f"{where}: {inside}" if inside else where, defaults)
+    if family.attention_free:
+        raise ConfigError(f"{where}: {model_type} has no attention layers; there is no KV cache to judge")
     if family.encoder:
         raise ConfigError(f"{where}: {model_type} is an encoder and keeps no KV cache; there is no decoding to judge")
     notes: list[str] = []

@@ -13,6 +13,9 @@ NAMES: dict[str, Mixer] = {
     **dict.fromkeys(("attention", "attn", "self_attention", "hybrid", "parallel", "*"), "attention"),
     **dict.fromkeys(("full_attention", "full", "global", "global_attention", "full_attn"), "full"),
     **dict.fromkeys(("deepseek_sparse_attention", "indexed_attention", "qwen_sparse_attention"), "full"),
+    **dict.fromkeys(("minimax_m3_sparse", "sparse_attention"), "full"),
+    **dict.fromkeys(("compressed_sparse_attention", "heavily_compressed_attention"), "attention"),
+    **dict.fromkeys(("hybrid_sliding", "reference_sliding_attention"), "sliding"),
     **dict.fromkeys(("sliding_attention", "sliding", "local", "local_attention", "swa", "sliding_window"), "sliding"),
     **dict.fromkeys(("chunked_attention", "chunked"), "chunked"),
     **dict.fromkeys(("cross_attention", "cross"), "cross"),
@@ -32,7 +35,9 @@ LAYER_LISTS = (
     "mixer_types",
     "layer_block_types",
 )
-LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers")
+LAYER_COUNTS = (
+    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers", "layers",
+)  # fmt: skip
 
 
 def layer_mixers(fields: Fields, family: Family) -> tuple[Mixer, ...]:
@@ -194,7 +199,7 @@ def _with_cross_attention(fields: Fields, mixers: list[Mixer]) -> list[Mixer]:
 
 _PERIODS = (
     "attn_layer_period", "attn_layer_offset", "full_attention_interval", "layer_group_size", "mamba_step",
-    "attn_type_list", "hybrid_layer_ids",
+    "attn_type_list", "hybrid_layer_ids", "attention_types", "full_attn_idxs", "prefix_dense_sliding_window_pattern",
 )  # fmt: skip
 """Superseded by a list that names each layer."""
 

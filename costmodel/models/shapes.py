@@ -7,7 +7,10 @@ from costmodel.attention import MAX_HEAD_DIM, MAX_HEADS
 from costmodel.models.fields import Fields
 from costmodel.models.windows import Reach
 
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "attention_heads")
+HEADS = (
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "attention_heads",
+    "decoder_attention_heads", "num_decoder_attention_heads",
+)  # fmt: skip
 KV_HEADS = (
     "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "kv_n_heads", "num_attention_groups",
     "num_query_groups", "multi_query_group_num",
@@ -49,7 +52,7 @@ def layer_shape(fields: Fields, layer: int, reach: Reach) -> Shape:
     head_dim = _head_dim(fields, qo)
     v_dim = fields.count("v_head_dim", "value_head_dim", low=0, high=MAX_HEAD_DIM) or None
     if local:
-        qo = fields.count("swa_num_attention_heads", high=MAX_HEADS) or qo
+        qo = fields.count("swa_num_attention_heads", "num_sliding_attention_heads", high=MAX_HEADS) or qo
         kv = fields.count("swa_num_key_value_heads", high=MAX_HEADS) or kv
         head_dim = fields.count("swa_head_dim", high=MAX_HEAD_DIM) or head_dim
         v_dim = fields.count("swa_v_head_dim", low=0, high=MAX_HEAD_DIM) or v_dim
@@ -96,6 +99,7 @@ def num_qo_heads(fields: Fields, layer: int) -> int:
 def _qo_heads(fields: Fields, layer: int) -> int:
     per_layer = fields.raw("num_attention_heads_per_layer")
     if isinstance(per_layer, list):
+        fields.seen.update(HEADS)
         return _entry(fields, "num_attention_heads_per_layer", per_layer, layer)
     if fields.flag("is_encoder_decoder") and fields.present("decoder_attention_heads"):
         return fields.require("decoder_attention_heads", high=MAX_HEADS)
@@ -132,7 +136,7 @@ def _kv_heads(fields: Fields, layer: int, qo_heads: int) -> int:
         return qo_heads // grouped
     config = fields.part("attn_config")
     if config is not None:
-        config.raw("attn_type")
+        fields.seen.update(KV_HEADS)
         if config.text("attn_type") == "multiquery_attention":
             return 1
         return config.count("kv_n_heads", high=MAX_HEADS) or qo_heads

@@ -88,7 +88,7 @@ def _sees_all(fields: Fields, family: Family, layer: int) -> bool:
 
 def _local_layers(fields: Fields, family: Family, mixers: tuple[Mixer, ...], windows: list[int | None]) -> list[bool]:
     layers = len(mixers)
-    if not any(windows):
+    if "sliding" in mixers or not any(windows):
         fields.seen.update((*PATTERN_FIELDS, "max_window_layers"))
         return [False] * layers
     pattern = fields.raw(*PATTERN_FIELDS)
