@@ -18,12 +18,11 @@ from tuner.noise import timing
 from tuner.owner import Owner
 from tuner.predictions import Predictor, predict_all
 from tuner.row import Row
-from tuner.session import Known, Session, Ticket
+from tuner.session import Session, Ticket
 from tuner.space import NoCandidate, Space, pick_default
 from tuner.store import Store
 from tuner.strategy import PLANS, Effort, Guided
 from tuner.verdict import undecided
-from tuner.versions import same_implementation
 from tuner.workload import Workload
 
 MAX_CONFIRMATIONS = 2
@@ -90,7 +89,7 @@ class _Search:
             self._space,
             self._strategy,
             tools.owner,
-            self._current,
+            tools.measurer.implementation,
             tools.seed,
         )
         self._complete = False
@@ -125,8 +124,7 @@ class _Search:
                 unused.append(ticket)
                 continue
             line = self._tools.record(self._workload, ticket.candidate, outcome)
-            version = self._version(ticket.candidate)
-            self._session.tell(ticket, outcome, version=version, group=group, record=line)
+            self._session.tell(ticket, outcome, group=group, record=line)
             self._observe(ticket.candidate, outcome)
         self._session.put_back(unused)
 
@@ -203,14 +201,6 @@ class _Search:
         seconds = timing(times[best]).seconds if best else math.nan
         found = self._space.by_key()[best] if best else None
         self._tools.observe(Tried(self._workload, candidate, outcome, found, seconds if best else None))
-
-    def _current(self, known: Known) -> bool:
-        old_name, _, old_version = known.version.rpartition(" ")
-        now = self._tools.measurer.implementation(known.candidate.backend)
-        return now is None or same_implementation((old_name, old_version), now)
-
-    def _version(self, candidate: Candidate) -> str:
-        return " ".join(self._tools.measurer.implementation(candidate.backend) or ("unknown", "unknown"))
 
 
 def _seconds(outcome: Outcome) -> tuple[float, ...]:

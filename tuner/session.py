@@ -15,8 +15,9 @@ from tuner.owner import Owner
 from tuner.sampler import GuidedSampler
 from tuner.space import BACKEND, Space
 from tuner.store import Store
+from tuner.versions import same_implementation
 
-MAX_ATTEMPTS = 3
+MAX_ATTEMPTS = 2
 """A candidate that took its worker down this often is given up."""
 GRACE_SECONDS = 60.0
 """A claim on another host that was not renewed for so long belongs to a dead worker."""
@@ -42,8 +43,8 @@ class Known:
     outcome: str
     """`measured`, `rejected`, `incorrect`, `oom`, `timeout` or `crashed`."""
     reason: str | None
-    version: str
-    """`implementation version`, as one text."""
+    implementation: tuple[str, str] | None
+    """Library and version that it was measured with."""
     group: str = ""
     """Names the candidates that were run together, interleaved."""
     plan_seconds: float | None = None
@@ -71,8 +72,8 @@ class Session:
     space: Space
     strategy: Strategy
     owner: Owner
-    current: Callable[[Known], bool] = lambda _: True
-    """Whether a result was made with the library versions at hand."""
+    implementation: Callable[[str], tuple[str, str] | None]
+    """Library and version behind a backend; results of other versions do not count."""
     seed: int = 0
     grace_seconds: float = GRACE_SECONDS
     recovered: int = 0
@@ -119,7 +120,7 @@ class Session:
         Args:
             ticket: What was measured.
             outcome: How it ended.
-            notes: Kept with the trial: `version` of the implementation, `group` measured together, `record` line.
+            notes: Kept with the trial: `group` measured together, `record` line.
         """
 
         def action() -> None:
@@ -152,7 +153,7 @@ class Session:
         for trial in trials:
             if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and "outcome" in trial.user_attrs:
                 known = _known(trial, self.space)
-                if known is not None and self.current(known):
+                if known is not None and self._current(known):
                     out[known.candidate.key] = known
         return out
 
@@ -174,15 +175,34 @@ class Session:
         with self.store.claims.lock(self.name):
             self._recover()
             misses = 0
-            while len(tickets) < count and misses < _TRIES:
+            while len(tickets) < count:
                 if not self._waiting() and self.strategy.done(self):
                     break
                 ticket = self._ask()
                 if ticket is None:
                     misses += 1
-                else:
+                    if misses % _TRIES == 0:
+                        self._enqueue_next()
+                elif not self._suspect(ticket):
                     tickets.append(ticket)
+                elif tickets:
+                    self._requeue(ticket.candidate.key, ticket.number, attempt=0)
+                    break
+                else:
+                    return [ticket]
         return tickets
+
+    def _suspect(self, ticket: Ticket) -> bool:
+        """Whether a worker died on this candidate or one of its group: it is then run alone."""
+        return bool(self._trial(ticket.number).user_attrs.get("attempts"))
+
+    def _enqueue_next(self) -> None:
+        """Queue the first open candidate, where the sampler only proposes what is taken."""
+        taken = self.held() | self.known().keys()
+        for candidate in self.space.candidates:
+            if candidate.key not in taken:
+                self._study.enqueue_trial(self.space.params(candidate))
+                return
 
     def _ask(self) -> Ticket | None:
         trial = self._study.ask()
@@ -190,6 +210,7 @@ class Session:
         if candidate is not None and self.store.claims.claim(self.name, candidate.key, trial.number, self.owner):
             ticket = Ticket(candidate, trial.number)
             self._mine[candidate.key] = ticket
+            trial.set_user_attr("implementation", self.implementation(candidate.backend))
             return ticket
         why = "not a candidate" if candidate is None else "measured by another trial"
         trial.set_user_attr("dropped", why)
@@ -248,6 +269,10 @@ class Session:
         if claim is not None:
             self.store.claims.drop(self.name, claim)
 
+    def _current(self, known: Known) -> bool:
+        now = self.implementation(known.candidate.backend)
+        return now is None or known.implementation is None or same_implementation(known.implementation, now)
+
     def _trial(self, number: int) -> FrozenTrial:
         return self._study.get_trials(deepcopy=False)[number]
 
@@ -277,7 +302,7 @@ def _known(trial: FrozenTrial, space: Space) -> Known | None:
         seconds,
         attrs["outcome"],
         attrs.get("reason"),
-        attrs.get("version", ""),
+        tuple(attrs["implementation"]) if attrs.get("implementation") else None,
         attrs.get("group", ""),
         attrs.get("plan_seconds"),
         attrs.get("eager_seconds"),

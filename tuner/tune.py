@@ -10,6 +10,7 @@ from tuner.budget import Budget
 from tuner.configuration import Configuration, Provenance, read, write, write_atomically
 from tuner.events import Note, Started
 from tuner.filename import configuration_name
+from tuner.heart import Heart
 from tuner.request import Request
 from tuner.row import Row
 from tuner.search import Tools, search, study_name
@@ -60,15 +61,16 @@ def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: 
     tools.observe(Started(request.workloads, device.name))
     rows: list[tuple[Workload, Row]] = []
     left_out: list[str] = []
-    for i, workload in enumerate(request.workloads):
-        try:
-            row = search(workload, tools, budget.share(len(request.workloads) - i))
-        except NoCandidate as error:
-            left_out.append(f"{workload.spec}: {error}")
-            tools.observe(Note(left_out[-1]))
-            continue
-        rows.append((workload, row))
-        saved[workload.attention].add(row)
+    with Heart(tools.store.claims, tools.owner):
+        for i, workload in enumerate(request.workloads):
+            try:
+                row = search(workload, tools, budget.share(len(request.workloads) - i))
+            except NoCandidate as error:
+                left_out.append(f"{workload.spec}: {error}")
+                tools.observe(Note(left_out[-1]))
+                continue
+            rows.append((workload, row))
+            saved[workload.attention].add(row)
     if not rows:
         raise NothingRuns("no backend can run any of these workloads here: " + "; ".join(left_out))
     files = tuple(s.path for s in saved.values() if s.written)
