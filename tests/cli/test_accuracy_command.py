@@ -10,6 +10,7 @@ from cli.commands.accuracy import accuracy
 from cli.errors import AnswerIsNo, WrongInput
 from costmodel import Record
 from costmodel.record import RecordedBatch, RecordedDevice
+from hwprofiles import load_profile
 
 app = typer.Typer()
 app.command()(accuracy)
@@ -48,7 +49,7 @@ def test_prints_and_counts_damage(records):
 
 def test_json(records):
     (document,) = json.loads(run("--records", str(records), "--json").stdout)
-    assert document["device"] == "h200_sxm"
+    assert document["device"] == load_profile("h200").id
     assert document["groups"][0]["rows"] == 1
 
 
