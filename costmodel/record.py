@@ -85,6 +85,8 @@ class Record(_Frozen):
     """KV write of the new tokens, one layer."""
     sustained_us: float | None = None
     """Latency after a while of nothing else, at the clocks that the device then holds."""
+    step_us: float | None = None
+    """Plan, then KV write and call of each of the batch's layers."""
     l2: Literal["cold", "warm"] = "cold"
     max_error: float | None = None
     tolerance: float | None = None

@@ -140,6 +140,7 @@ class _Group:
             path=runner.sampler.prepared.path,
             conditions=runner.conditions(repeats, others),
             sustained_seconds=runner.sustained_seconds,
+            step_seconds=runner.step_seconds,
         )
 
 
@@ -157,7 +158,15 @@ def _start(candidate: Candidate, inputs: Inputs, references: tuple[Reference, Re
         again = compare(last, references[1])
         if not again.correct:
             return incorrect(again, "on the last KV copy: ")
-    return Runner(candidate.key, sampler, accuracy, prepared.compile_seconds, sampler.eager_seconds(), plan_seconds)
+    return Runner(
+        candidate.key,
+        sampler,
+        accuracy,
+        compile_seconds=prepared.compile_seconds,
+        eager_seconds=sampler.eager_seconds(),
+        plan_seconds=plan_seconds,
+        layers=inputs.batch.layers,
+    )
 
 
 def _on(device: str) -> "AbstractContextManager[object]":

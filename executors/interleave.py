@@ -9,6 +9,7 @@ from executors.failures import DeviceLost, describe, device_is_lost, text_of
 from executors.outcome import Accuracy, Conditions, Outcome
 from executors.sampler import Sample, Sampler
 from executors.settings import Settings, Watcher
+from executors.stack import measure_stack
 
 MIN_SAMPLES = 3
 """Samples that even a passed deadline leaves to each candidate, so that a spread can be stated."""
@@ -28,8 +29,11 @@ class Runner:
     compile_seconds: float
     eager_seconds: float | None
     plan_seconds: float | None
+    layers: int = 1
+    """Layers of the step to time as a whole; 1 leaves that out."""
     samples: list[Sample] = field(default_factory=list)
     sustained_seconds: float | None = None
+    step_seconds: float | None = None
 
     def take(self) -> None:
         """Take one sample."""
@@ -38,6 +42,10 @@ class Runner:
     def sustain(self, duration: float) -> None:
         """Run alone for `duration` seconds."""
         self.sustained_seconds = self.sampler.sustained_seconds(duration)
+
+    def step(self) -> None:
+        """Time a whole step of the batch's layers."""
+        self.step_seconds = measure_stack(self.sampler.prepared, self.sampler.inputs).step_seconds
 
     def clean(self) -> list[Sample]:
         """Samples that nothing interrupted."""
@@ -92,6 +100,8 @@ def interleave(runners: Sequence[Runner], device: str, settings: Settings, watch
     if settings.sustained_seconds:
         for runner in [r for r in runners if r.key not in failed]:
             attempt(runner, lambda r: r.sustain(settings.sustained_seconds))
+    for runner in [r for r in runners if r.key not in failed and r.layers > 1]:
+        attempt(runner, Runner.step)
     return failed
 
 

@@ -105,6 +105,8 @@ class IsolatedMeasurer(Catalogue):
             self._stop()
             self.restarts += 1
             key, failure = blamed
+            if key == INPUTS_STAGE:
+                failure = replace(failure, message=f"while making inputs: {failure.message}")
             for culprit in [c.key for c in left] if key == INPUTS_STAGE else [key]:
                 outcomes[culprit] = failure
                 self._watcher.ended(culprit, failure)

@@ -54,6 +54,8 @@ class Measured:
     conditions: Conditions = field(default=Conditions())
     sustained_seconds: float | None = None
     """Latency after a while of nothing else, at the clocks that the device then holds; None where not asked for."""
+    step_seconds: float | None = None
+    """Plan, then KV write and call of every layer of the batch; None where the batch has one layer."""
 
 
 @dataclass(frozen=True, slots=True)

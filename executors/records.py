@@ -150,6 +150,7 @@ def _measured_fields(outcome: Measured) -> dict[str, Any]:
         "plan_us": _us(outcome.plan_seconds),
         "write_us": _us(outcome.write_seconds),
         "sustained_us": _us(outcome.sustained_seconds),
+        "step_us": _us(outcome.step_seconds),
         "compile_s": _rounded(outcome.compile_seconds),
         "l2": "cold" if outcome.cold else "warm",
         "path": outcome.path,

@@ -133,6 +133,7 @@ def _outcome(record: Record, seed: int, repeats: int) -> Outcome:
             busy=record.busy,
         ),
         sustained_seconds=_seconds(record.sustained_us),
+        step_seconds=_seconds(record.step_us),
     )
 
 

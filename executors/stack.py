@@ -4,15 +4,16 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from executors.base import Knobs, Prepared
+from executors.base import Prepared
 from executors.kv_write import prepare_write
-from executors.registry import get_backend
 from executors.sampler import make_sampler
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from executors.inputs import Inputs
+
+REPEATS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +32,25 @@ class StackTimes:
         return self.plan_seconds + self.layers_seconds
 
 
-def measure_stack(inputs: "Inputs", backend: str, knobs: Knobs, *, layers: int, repeats: int = 7) -> StackTimes:
-    """Time one step of a model's layers; layer i works on KV copy i modulo the copies there are.
+def measure_stack(prepared: Prepared, inputs: "Inputs", *, repeats: int = REPEATS) -> StackTimes:
+    """Time one step of the batch's layers; layer i works on KV copy i modulo the copies there are.
 
     Args:
-        inputs: The workload; with as many slots as layers each layer has its own cache, as in a model.
-        backend: A backend's name.
-        knobs: Its knobs.
-        layers: Layers that share the plan.
+        prepared: The planned call, shared by all layers.
+        inputs: What it was prepared for; with as many copies as layers each layer has its own cache, as in a model.
         repeats: Samples; the median counts.
     """
-    import torch
+    write, layers = prepare_write(inputs), inputs.batch.layers
 
-    if layers < 1:
-        raise ValueError(f"layers={layers} must be at least 1")
-    with torch.no_grad():
-        prepared = get_backend(backend).prepare(inputs, knobs)
-        write = prepare_write(inputs)
+    def step(_: int) -> "Tensor":
+        for layer in range(layers):
+            slot = layer % inputs.slots
+            write.run(slot)
+            output = prepared.run(slot)
+        return output
 
-        def step(_: int) -> "Tensor":
-            for layer in range(layers):
-                slot = layer % inputs.slots
-                write.run(slot)
-                output = prepared.run(slot)
-            return output
-
-        whole = Prepared(step, prepared.plan, capturable=prepared.capturable, threads=prepared.threads)
-        sampler = make_sampler(whole, replace(inputs, k_cache=inputs.k_cache[:1], v_cache=inputs.v_cache[:1]))
-        plan_seconds = sampler.plan_seconds() or 0.0
-        sampler.warm_up()
-        seconds = statistics.median(sampler.sample().seconds for _ in range(repeats))
-    return StackTimes(layers, plan_seconds, seconds)
+    whole = Prepared(step, prepared.plan, capturable=prepared.capturable, threads=prepared.threads)
+    sampler = make_sampler(whole, replace(inputs, k_cache=inputs.k_cache[:1], v_cache=inputs.v_cache[:1]))
+    plan_seconds = sampler.plan_seconds() or 0.0
+    sampler.warm_up()
+    return StackTimes(layers, plan_seconds, statistics.median(sampler.sample().seconds for _ in range(repeats)))

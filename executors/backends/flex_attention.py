@@ -48,7 +48,10 @@ class FlexAttention(Backend):
         """Name forms and block sizes (0: PyTorch's choice); threads are compiled in and not worth trying."""
         decoding = max(batch.q_lens) == 1
         forms: list[KnobValue] = ["per_request"] if decoding or _square(attention, batch) else []
-        forms.append("padded" if decoding else "packed")
+        if not decoding:
+            forms.append("packed")
+        elif batch.size > 1:
+            forms.append("padded")
         knobs = [Knob("form", tuple(forms)), Knob("block_n", (0, 512) if decoding else (0, 64, 256))]
         if not decoding:
             knobs.append(Knob("block_m", (0, 64)))

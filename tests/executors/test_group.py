@@ -206,14 +206,29 @@ def test_the_kv_write_stores_the_new_tokens_where_they_belong(kv_dtype: str) -> 
     assert (inputs.k_cache[0].view(torch.uint8).flatten(0, 1)[inputs.new_slots] == 0).all()
 
 
-def test_a_stack_plans_once_and_runs_every_layer_on_its_own_cache() -> None:
-    inputs = make_inputs(GQA, DECODE, seed=0, slots=2)
-    times = measure_stack(inputs, "torch_native", {}, layers=3, repeats=2)
+def test_a_stack_runs_every_layer_on_its_own_cache_and_plans_once() -> None:
+    inputs = make_inputs(GQA, Batch.decode([40, 9], page_size=8, layers=3), seed=0, slots=2)
+    slots: list[int] = []
+    plans: list[int] = []
+
+    def run(slot: int) -> torch.Tensor:
+        slots.append(slot)
+        return inputs.q
+
+    times = measure_stack(Prepared(run, plan=lambda: plans.append(1)), inputs, repeats=1)
+    assert slots[:3] == [0, 1, 0]
     assert times.layers == 3
-    assert times.plan_seconds == 0.0
-    assert times.step_seconds == times.layers_seconds > 0
-    with pytest.raises(ValueError, match="layers=0"):
-        measure_stack(inputs, "torch_native", {}, layers=0)
+    assert times.step_seconds == times.plan_seconds + times.layers_seconds
+    assert times.layers_seconds > 0
+    assert plans
+
+
+def test_a_batch_of_several_layers_has_its_step_measured() -> None:
+    outcome = measure_group(GQA, Batch.decode([40], layers=4), [faulty("Right")], settings=Settings(repeats=1))
+    right = outcome["faulty_backends:Right[]"]
+    assert isinstance(right, Measured)
+    assert right.step_seconds is not None
+    assert right.step_seconds > 0
 
 
 def test_random_order_uses_no_global_state() -> None:
