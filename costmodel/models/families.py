@@ -47,11 +47,31 @@ def family_of_architecture(architecture: str) -> Family:
     return find_family(_WORD.sub("_", stem).lower())
 
 
+def class_defaults(model_type: str, family: Family, nested: bool) -> dict[str, Any]:
+    """Give what the class assumes for fields that are left out.
+
+    Published files of composite models leave such fields out of their nested text configuration; at top level only
+    the families that are known to do so get defaults.
+
+    Args:
+        model_type: The text configuration's own type.
+        family: Its family.
+        nested: Whether the configuration is nested in another.
+    """
+    if nested:
+        return {**_toml("class_defaults.toml").get(model_type, {}), **family.defaults}
+    return family.defaults if family.always_defaults else {}
+
+
+@cache
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("costmodel.models").joinpath(f"data/{name}").read_text("utf-8"))
+
+
 @cache
 def _families() -> dict[str, Family]:
-    text = files("costmodel.models").joinpath("data/families.toml").read_text("utf-8")
     table: dict[str, Family] = {}
-    for name, facts in tomllib.loads(text).items():
-        family = Family(name, tuple(facts.pop("model_types")), **facts)
+    for name, facts in _toml("families.toml").items():
+        family = Family(name, **{**facts, "model_types": tuple(facts["model_types"])})
         table.update(dict.fromkeys(family.model_types, family))
     return table

@@ -5,7 +5,7 @@ from typing import Any
 
 from costmodel.errors import ConfigError
 from costmodel.layer_group import Model
-from costmodel.models.families import UNKNOWN, Family, family_of_architecture, find_family
+from costmodel.models.families import UNKNOWN, Family, class_defaults, family_of_architecture, find_family
 from costmodel.models.fields import Fields
 from costmodel.models.grouping import group_layers
 from costmodel.models.layers import Dtypes, attention_layers
@@ -51,7 +51,7 @@ def read_model(config: dict[str, Any], *, name: str, where: str = "config.json",
     text, inside = find_text_config(config, where)
     model_type = _text(text, "model_type") or _text(config, "model_type")
     family = _family(text, config)
-    defaults = family.defaults if inside or family.always_defaults else {}
+    defaults = class_defaults(_text(text, "model_type"), family, nested=bool(inside))
     fields = Fields(text, f"{where}: {inside}" if inside else where, defaults)
     if family.attention_free:
         raise ConfigError(f"{where}: {model_type} has no attention layers; there is no KV cache to judge")
