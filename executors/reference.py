@@ -26,7 +26,7 @@ still far outside.
 """
 FP8_PROBABILITY_SCALE = 256.0
 """Kernels that round probabilities to fp8 scale the largest one to 2^8 first."""
-_PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 31}
+_PIECE_BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}
 """Largest temporary of one step."""
 
 
@@ -118,7 +118,7 @@ def _pieces(inputs: "Inputs", plan: RowPlan) -> "list[tuple[list[int], Tensor]]"
     attention, limit = inputs.attention, _PIECE_BYTES[inputs.device.partition(":")[0]]
     pieces = []
     for requests in plan.alike(inputs.batch):
-        kv, rows = inputs.batch.kv_lens[requests[0]], len(plan.rows[requests[0]])
+        kv, rows = max(inputs.batch.kv_lens[r] for r in requests), len(plan.rows[requests[0]])
         kv_bytes = 8 * kv * attention.num_kv_heads * (attention.head_dim + attention.value_dim)
         rows_at_once = max(1, min(rows, limit // (8 * attention.num_qo_heads * kv)))
         together = max(1, min(limit // kv_bytes, limit // (8 * rows_at_once * attention.num_qo_heads * kv)))
@@ -130,12 +130,14 @@ def _pieces(inputs: "Inputs", plan: RowPlan) -> "list[tuple[list[int], Tensor]]"
 
 
 def _gather(inputs: "Inputs", slot: int, requests: list[int]) -> "tuple[Tensor, Tensor]":
-    """K and V of requests of one length, `[requests, kv, num_kv_heads, width]` in the KV dtype."""
+    """K and V, `[requests, kv, num_kv_heads, width]` in the KV dtype, shorter requests filled with their last token."""
     import torch
 
     starts = [0, *accumulate(inputs.batch.kv_lens)]
-    kv = inputs.batch.kv_lens[requests[0]]
-    at = torch.stack([inputs.token_slots[starts[r] : starts[r] + kv] for r in requests])
+    first = torch.tensor([starts[r] for r in requests], device=inputs.device)[:, None]
+    last = torch.tensor([starts[r + 1] - 1 for r in requests], device=inputs.device)[:, None]
+    token = first + torch.arange(max(inputs.batch.kv_lens[r] for r in requests), device=inputs.device)
+    at = inputs.token_slots[torch.minimum(token, last)]
     page, offset = at // inputs.batch.page_size, at % inputs.batch.page_size
     return _rows(inputs.k_cache[slot], page, offset), _rows(inputs.v_cache[slot], page, offset)
 

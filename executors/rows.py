@@ -21,10 +21,10 @@ class RowPlan:
     """Rows to check over all rows."""
 
     def alike(self, batch: Batch) -> Iterator[list[int]]:
-        """Group the requests that can be computed as one batch: same KV length, same number of rows."""
+        """Group the requests that are computed as one batch: KV lengths within a factor of two, same number of rows."""
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for request, rows in self.rows.items():
-            groups[batch.kv_lens[request], len(rows)].append(request)
+            groups[batch.kv_lens[request].bit_length(), len(rows)].append(request)
         yield from groups.values()
 
 

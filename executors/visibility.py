@@ -50,28 +50,30 @@ class Reach:
 
 
 def visible(inputs: "Inputs", requests: list[int], rows: "Tensor") -> "Tensor":
-    """Build the mask of some rows of requests that share one KV length.
+    """Build the mask of some rows of some requests.
 
     Args:
         inputs: The workload.
-        requests: Requests of equal KV length.
+        requests: Requests, not necessarily of one length.
         rows: int64 `[requests, rows]`, query indices within each request.
 
     Returns:
-        bool `[requests, rows, kv]`.
+        bool `[requests, rows, kv]`, kv the longest request's; keys beyond a request's own are hidden.
     """
     import torch
 
     batch, device = inputs.batch, rows.device
-    kv = batch.kv_lens[requests[0]]
-    first = torch.tensor([kv - batch.q_lens[r] for r in requests], device=device)[:, None]
-    query = (first + rows)[:, :, None]
+    lens = torch.tensor([batch.kv_lens[r] for r in requests], device=device)[:, None]
+    new = torch.tensor([batch.q_lens[r] for r in requests], device=device)[:, None]
+    kv = int(lens.max())
+    query = (lens - new + rows)[:, :, None]
     key = torch.arange(kv, device=device)
-    seen = Reach.of(inputs.attention).sees(query, key)
+    seen = Reach.of(inputs.attention).sees(query, key) & (key < lens[:, :, None])
     if inputs.tree_mask is not None:
-        starts = [0, *accumulate(q * kv for q, kv in zip(batch.q_lens, batch.kv_lens, strict=True))]
-        trees = [inputs.tree_mask[starts[r] : starts[r + 1]].view(-1, kv)[rows[i]] for i, r in enumerate(requests)]
-        seen = seen & torch.stack(trees)
+        starts = [0, *accumulate(q * n for q, n in zip(batch.q_lens, batch.kv_lens, strict=True))]
+        for i, r in enumerate(requests):
+            tree = inputs.tree_mask[starts[r] : starts[r + 1]].view(-1, batch.kv_lens[r])
+            seen[i, :, : batch.kv_lens[r]] &= tree[rows[i]]
     if inputs.sparse_indices is not None:
         starts = [0, *accumulate(batch.q_lens)]
         at = torch.tensor([starts[r] for r in requests], device=device)[:, None] + rows

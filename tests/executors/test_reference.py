@@ -22,6 +22,9 @@ CASES = {
     "not causal": (Attention(2, 2, 8, causal=False), Batch.extend([3], [7])),
     "tree": (Attention(2, 1, 8), Batch.verify([8, 6], 4, topk=2)),
     "sparse": (Attention.sparse(Attention(2, 1, 8), top_k=2, block=2), Batch.extend([3], [9])),
+    "lengths computed together": (Attention(4, 2, 8), Batch.decode([5, 7, 6, 4], page_size=4)),
+    "trees computed together": (Attention(2, 1, 8), Batch.verify([7, 6, 5], 4, topk=2)),
+    "not causal, together": (Attention(2, 2, 8, causal=False), Batch.extend([3, 3], [7, 5])),
     "latent": (Attention.mla(2, kv_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=4), Batch.decode([5])),
     "fp8 cache": (Attention(2, 1, 8, kv_dtype="fp8_e4m3"), Batch.decode([9])),
 }
