@@ -1,7 +1,7 @@
 """The state of the device while it is timed: clocks, power, temperature, throttling, and whether others use it."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +25,19 @@ class Probe:
         self._handle: Any = _nvml_handle(device) if device.startswith("cuda") else None
 
     def read(self) -> Conditions:
-        """Give the state now; takes well under a millisecond."""
+        """Give the state now, None for what this driver does not tell; takes well under a millisecond."""
         if self._handle is None:
             return Conditions()
         import pynvml
 
-        clock_mhz = pynvml.nvmlDeviceGetClockInfo(self._handle, pynvml.NVML_CLOCK_SM)
-        reasons = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)
+        clock_mhz = self._ask(lambda gpu: pynvml.nvmlDeviceGetClockInfo(gpu, pynvml.NVML_CLOCK_SM))
+        power_mw = self._ask(pynvml.nvmlDeviceGetPowerUsage)
+        celsius = self._ask(lambda gpu: pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU))
+        reasons = self._ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0
         return Conditions(
-            sm_clock_hz=clock_mhz * 1e6,
-            power_w=pynvml.nvmlDeviceGetPowerUsage(self._handle) / 1e3,
-            temperature_c=float(pynvml.nvmlDeviceGetTemperature(self._handle, pynvml.NVML_TEMPERATURE_GPU)),
+            sm_clock_hz=None if clock_mhz is None else clock_mhz * 1e6,
+            power_w=None if power_mw is None else power_mw / 1e3,
+            temperature_c=None if celsius is None else float(celsius),
             throttle=tuple(text for bit, text in _THROTTLE_BITS.items() if reasons & bit),
         )
 
@@ -45,8 +47,17 @@ class Probe:
             return None
         import pynvml
 
-        count = len(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
-        return f"{count} processes compute on this GPU" if count > 1 else None
+        running = self._ask(pynvml.nvmlDeviceGetComputeRunningProcesses) or ()
+        return f"{len(running)} processes compute on this GPU" if len(running) > 1 else None
+
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        """NVML's answer, or None where the driver or a container withholds it."""
+        import pynvml
+
+        try:
+            return question(self._handle)
+        except pynvml.NVMLError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +93,9 @@ def _nvml_handle(device: str) -> Any:
     import pynvml
     import torch
 
+    uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
     try:
         pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except pynvml.NVMLError:
         return None
-    uuid = str(torch.cuda.get_device_properties(device).uuid)
-    return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
