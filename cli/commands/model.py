@@ -23,6 +23,7 @@ def models() -> None:
 def show(
     config: Annotated[str, typer.Argument(help="A Hugging Face config.json or the folder that holds it.")],
     tp: TpOption = 1,
+    attention_dp: Annotated[int, typer.Option("--attention-dp", min=1, help="Data-parallel size inside --tp.")] = 1,
     kv_cache_dtype: KvDtypeOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -30,14 +31,14 @@ def show(
     from costmodel import load_model
 
     model = load_model(config)
-    groups = ranked_groups(model, tp, kv_cache_dtype)
+    groups = ranked_groups(model, tp, kv_cache_dtype, attention_dp)
     if json:
-        write_json(model_json(model, groups, tp))
+        write_json(model_json(model, groups, tp // attention_dp) | {"tp": tp, "attention_dp": attention_dp})
     else:
-        print_model(model, groups, tp)
+        print_model(model, groups, tp // attention_dp)
 
 
-def ranked_groups(model: "Model", tp: int, kv_cache_dtype: str) -> "list[LayerGroup]":
+def ranked_groups(model: "Model", tp: int, kv_cache_dtype: str, attention_dp: int = 1) -> "list[LayerGroup]":
     """Give the layer groups as one rank holds them."""
     from costmodel.attention import DTYPE_BYTES
     from costmodel.models import group_per_rank
@@ -45,7 +46,7 @@ def ranked_groups(model: "Model", tp: int, kv_cache_dtype: str) -> "list[LayerGr
     spelled = {"bfloat16": "bf16", "float16": "fp16"}.get(kv_cache_dtype, kv_cache_dtype)
     if spelled != "auto" and spelled not in DTYPE_BYTES:
         raise WrongInput(f"--kv-cache-dtype {kv_cache_dtype}: choose auto, {', '.join(DTYPE_BYTES)}")
-    return [group_per_rank(group, tp, spelled) for group in model.layer_groups]
+    return [group_per_rank(group, tp, spelled, attention_dp) for group in model.layer_groups]
 
 
 def model_json(model: "Model", groups: "list[LayerGroup]", tp: int) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def summary(model: "Model", groups: "list[LayerGroup]", tp: int) -> list[str]:
     )
     lines = [f"{rank:,.0f} KV bytes per token on each of {tp} ranks ({groups[0].attention.kv_dtype} KV cache)"]
     if tp > 1:
-        lines.append(f"{whole:,.0f} KV bytes per token without copies; {rank * tp:,.0f} over all ranks")
+        lines.append(f"{whole:,.0f} KV bytes per token without copies; {rank * tp:,.0f} over these ranks")
     copies = max(kv_replication(group.attention, tp) for group in model.layer_groups)
     if copies > 1:
         latent = any(group.attention.is_latent for group in model.layer_groups)

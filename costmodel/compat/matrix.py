@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from costmodel.compat.device import describe
@@ -64,6 +65,7 @@ VARIANTS: tuple[Variant, ...] = (
 )
 
 
+@cache
 def matrix_markdown() -> str:
     """Give docs/backends.md: 24 names by device and kind of attention, then by what a model or server asks for."""
     version = load_tables().version

@@ -19,6 +19,8 @@ class Fields:
         self.seen: set[str] = set()
         self.assumed: dict[str, Any] = {}
         """Fields that the file leaves out, taken from the model class."""
+        self.remarks: list[str] = []
+        """What a reader of the file should know."""
 
     def raw(self, *names: str) -> Any:
         """The first of `names` that is present and not null; the class default where all are absent; else None."""

@@ -69,7 +69,7 @@ def read_model(config: dict[str, Any], *, name: str, where: str = "config.json",
     mtp = fields.count(*MTP, low=0) or 0
     dual_chunk = isinstance(fields.raw("dual_chunk_attention_config"), dict)
     context = fields.count(*CONTEXT)
-    notes += _assumptions(fields) + _remarks(mixers, mtp, dual_chunk, quantization)
+    notes += fields.remarks + _assumptions(fields) + _remarks(mixers, mtp, dual_chunk, quantization)
     if family is UNKNOWN:
         unread.append(f"model_type {model_type!r} is not known to this tool; its fields were read by their usual names")
     return Model(

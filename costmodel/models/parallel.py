@@ -37,13 +37,13 @@ def per_rank(attention: Attention, tp: int, attention_dp: int = 1) -> Attention:
     return replace(attention, num_qo_heads=attention.num_qo_heads // ranks, num_kv_heads=max(1, kv // ranks))
 
 
-def group_per_rank(group: LayerGroup, tp: int, kv_dtype: str | None = None) -> LayerGroup:
+def group_per_rank(group: LayerGroup, tp: int, kv_dtype: str | None = None, attention_dp: int = 1) -> LayerGroup:
     """Give a layer group as one rank holds it, with another KV dtype where one is named.
 
     Raises:
         ValueError: Heads do not divide, or the dtype is not one that attention knows.
     """
-    attention = per_rank(group.attention, tp)
+    attention = per_rank(group.attention, tp, attention_dp)
     if kv_dtype is not None and kv_dtype != "auto":
         attention = replace(attention, kv_dtype=kv_dtype)
     return replace(group, attention=attention)

@@ -36,7 +36,7 @@ def layer_reaches(fields: Fields, family: Family, mixers: tuple[Mixer, ...]) -> 
     reaches: list[Reach] = []
     for i, mixer in enumerate(mixers):
         if mixer == "sliding" or (mixer == "attention" and local[i]):
-            if windows[i] is None and mixer == "sliding":
+            if windows[i] is None and fields.present(*WINDOW_FIELDS) is None:
                 raise fields.error(f"layer {i} is sliding attention but there is no sliding_window")
             reaches.append(Reach(window=windows[i]))
         elif mixer == "chunked" or (mixer == "attention" and chunk is not None and not windows[i]):
@@ -62,7 +62,11 @@ def _windows(fields: Fields, family: Family, layers: int) -> list[int | None]:
             return [None] * layers
         cycle = [None if v is None else fields.checked(name, v, 0, 1 << 31) or None for v in value]
         return [cycle[i % len(cycle)] for i in range(layers)]
-    return [fields.count(*WINDOW_FIELDS, low=0) or None] * layers
+    window, context = fields.count(*WINDOW_FIELDS, low=0) or None, fields.count("max_position_embeddings")
+    if window is not None and context is not None and window >= context:
+        fields.remarks.append(f"{name}={window} is not below the context of {context} tokens: it hides nothing")
+        window = None
+    return [window] * layers
 
 
 def _chunk(fields: Fields, family: Family, mixers: tuple[Mixer, ...]) -> int | None:

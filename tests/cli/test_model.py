@@ -57,6 +57,11 @@ def test_heads_and_bytes_are_per_rank(tp: int, heads: tuple[int, int], size: int
     assert group["kind"] == "gqa"
 
 
+def test_attention_dp_takes_ranks_out_of_tp() -> None:
+    (group,) = run_json("DeepSeek-V3", "--tp", "8", "--attention-dp", "8")["layer_groups"]
+    assert (group["num_qo_heads"], group["kv_replication"]) == (128, 1)
+
+
 def test_kv_dtype_can_be_asked_for() -> None:
     assert run_json("Qwen3-8B")["kv_bytes_per_token"] == 147456
     shown = run_json("Qwen3-8B", "--kv-cache-dtype", "fp8_e4m3")
@@ -85,7 +90,7 @@ def test_the_table_says_what_tensor_parallelism_does() -> None:
     assert "TP does not shrink it" in text
     text = run("Qwen3-235B-A22B", "--tp", "8").stdout
     assert "TP exceeds the KV heads" in text
-    assert "192,512 KV bytes per token without copies; 385,024 over all ranks" in text
+    assert "192,512 KV bytes per token without copies; 385,024 over these ranks" in text
     assert "sinks" in run("gpt-oss-20b").stdout
 
 

@@ -180,6 +180,20 @@ def test_minicpm_selects_blocks() -> None:
     assert (group.attention.family, group.attention.top_k, group.attention.block) == ("sparse", 64, 64)
 
 
+def test_a_window_as_long_as_the_context_hides_nothing() -> None:
+    fields = config("phi3", 24, 32, 3072, num_key_value_heads=8, sliding_window=262144, max_position_embeddings=131072)
+    model = read(fields)
+    assert groups(model) == [(32, 24, 8, 128, None)]
+    assert any("262144" in note for note in model.notes)
+
+
+def test_a_window_that_is_switched_off_hides_nothing_whatever_the_layers_are_called() -> None:
+    fields = config(
+        "qwen3", 16, 4, 2048, sliding_window=4096, use_sliding_window=False, layer_types=cycle("sf", 4, SLIDING)
+    )
+    assert groups(read(fields)) == [(4, 16, 16, 128, None)]
+
+
 def test_dual_chunk_is_told_apart() -> None:
     assert read(LLAMA | {"dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}}).dual_chunk
 
