@@ -32,16 +32,17 @@ def checkpoint_method(config: Config) -> str | None:
 
 
 def kv_cache_is_fp8(config: Config) -> bool:
-    """Say whether the checkpoint asks for an FP8 KV cache through ModelOpt's fields."""
+    """Say whether the checkpoint asks for an FP8 KV cache through ModelOpt's fields (modelopt_quant.py:466)."""
     inner = config.get("quantization")
     config = inner if isinstance(inner, Mapping) else config
     method = checkpoint_method(config)
-    if method is None or not (method.startswith("modelopt") or method == "mxfp8"):
+    if method is None or not method.startswith("modelopt"):
         return False
-    if str(config.get("kv_cache_quant_algo") or "").upper() == "FP8":
-        return True
     scheme = config.get("kv_cache_scheme")
-    return isinstance(scheme, Mapping) and scheme.get("type") == "float" and scheme.get("num_bits") == 8
+    if isinstance(scheme, Mapping):
+        return scheme.get("type") == "float" and scheme.get("num_bits") == 8
+    named = scheme if isinstance(scheme, str) and method == "modelopt_fp4" else config.get("kv_cache_quant_algo")
+    return str(named or "").strip().upper() == "FP8"
 
 
 def effective_method(checkpoint: str | None, flag: str | None, device: str) -> str | None:
@@ -54,7 +55,11 @@ def effective_method(checkpoint: str | None, flag: str | None, device: str) -> s
 
 def conflicts(checkpoint: str | None, flag: str | None) -> bool:
     """Say whether `--quantization` contradicts the checkpoint."""
-    if checkpoint is None or flag in (None, "unquant", "quark_mxfp4", "modelopt", "moe_wna16", "humming", checkpoint):
+    if (
+        checkpoint is None
+        or checkpoint.startswith("modelopt")
+        or flag in (None, "unquant", "quark_mxfp4", "modelopt", "moe_wna16", "humming", checkpoint)
+    ):
         return False
     same_family = {f"{checkpoint}_marlin", "marlin"} if checkpoint in ("awq", "gptq") else set()
     return flag not in same_family and checkpoint not in COMPATIBLE.get(flag or "", ())

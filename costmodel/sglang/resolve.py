@@ -46,7 +46,7 @@ def sglang_resolve(model: Model, profile: Profile, args: Sequence[str], sglang: 
         decode=facts["D"],
         page_size=facts["page"],
         kv_cache_dtype=facts["kv"],
-        kv_pool_dtype=None if refused and refused.refuse == "check" else _pool_dtype(facts),
+        kv_pool_dtype=_pool_dtype(facts) if refused is None or refused.refuse != "check" else None,
         refused=f"{refused.refuse}: {_words(refused.why, facts)}" if refused else None,
         stage=refused.refuse if refused else None,
         changed=changes,
@@ -99,9 +99,11 @@ class _Words(dict[str, Any]):
         return ", ".join(sorted(value)) if isinstance(value, frozenset) else value
 
 
-def _pool_dtype(facts: Facts) -> str:
-    """Torch dtype of the stored cache (mem_cache/kv_cache_dtype.py:34)."""
+def _pool_dtype(facts: Facts) -> str | None:
+    """Torch dtype of the stored cache, None where the device has no such cache (mem_cache/kv_cache_dtype.py:34)."""
     kv = facts["kv"]
+    if facts["cpu"] and kv == "fp8_e5m2":
+        return None
     e4m3 = "float8_e4m3fnuz" if facts["fnuz"] else "float8_e4m3fn"
     if kv == "auto":
         return e4m3 if facts["kv_fp8_checkpoint"] else _compute_dtype(facts)
