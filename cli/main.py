@@ -4,7 +4,20 @@ import sys
 
 import typer
 
-from cli.commands import diff, hw, predict, tune, validate
+from cli.commands import (
+    accuracy,
+    backends,
+    conformance,
+    diff,
+    explain,
+    export,
+    hw,
+    model,
+    predict,
+    sglang,
+    tune,
+    validate,
+)
 from cli.errors import ANSWER_IS_NO, WRONG_INPUT, AnswerIsNo, WrongInput, fail
 
 app = typer.Typer(
@@ -17,10 +30,20 @@ app = typer.Typer(
 )
 
 app.add_typer(hw.app, name="hw")
-app.command("predict")(predict.predict)
-app.command("tune")(tune.tune)
-app.command("validate")(validate.validate)
-app.command("diff")(diff.diff)
+app.add_typer(model.app, name="model")
+for command in (
+    backends.backends,
+    sglang.sglang,
+    predict.predict,
+    explain.explain,
+    tune.tune,
+    export.export,
+    validate.validate,
+    accuracy.accuracy,
+    diff.diff,
+    conformance.conformance,
+):
+    app.command()(command)
 
 
 def main() -> None:
