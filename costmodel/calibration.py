@@ -43,8 +43,7 @@ def resolve(backend: str, variant: str, machine: Machine) -> Resolved:
 
 def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
     if machine.kind == "cpu":
-        evidence: Evidence = "calibrated" if machine.measured else "structure"
-        return _plain(cpu_parameters(machine), evidence)
+        return _plain(cpu_parameters(machine, variant), "others" if machine.measured else "structure")
     own = _load(machine.profile_id, backend)
     if own and variant in own["variants"]:
         return _fitted(own["variants"][variant])

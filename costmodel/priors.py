@@ -7,6 +7,8 @@ from costmodel.machine import Machine
 from costmodel.parameters import Parameters
 
 HOPPER_CLOCK_HZ = 1.98e9
+CPU_DECODE_FRACTION, CPU_EXTEND_FRACTION = 0.1, 0.5
+"""Share of the matrix rate that products with one row, and with many, reach in PyTorch's kernels."""
 BANDWIDTH_RESERVE = 1.6
 """An SM's load path over its share of DRAM bandwidth, at least."""
 
@@ -44,7 +46,7 @@ def prior(backend: str, variant: str, machine: Machine) -> Parameters:
     )
 
 
-def cpu_parameters(machine: Machine) -> Parameters:
+def cpu_parameters(machine: Machine, variant: str) -> Parameters:
     """Give parameters of a CPU from what its profile says or measured."""
     share = machine.read_bytes_per_s / machine.sms
     return Parameters(
@@ -53,7 +55,7 @@ def cpu_parameters(machine: Machine) -> Parameters:
         cta_bytes_per_s=share * 4,
         sm_bytes_per_s=share * 4,
         dram_fraction=min(1.0, machine.read_bytes_per_s / machine.memory_bytes_per_s),
-        matrix_fraction=1.0 if machine.measured else 0.5,
+        matrix_fraction=CPU_DECODE_FRACTION if variant == "cpu_decode" else CPU_EXTEND_FRACTION,
         exp_fraction=1.0,
         overlap=1.0,
         join=4.0,

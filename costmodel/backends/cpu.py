@@ -6,61 +6,74 @@ from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name
 from costmodel.tiles import ceil_div, query_tiles
 
 QUERY_BLOCK, KEY_BLOCK = 32, 512
-CALLS_PER_REQUEST = 5
-"""Library calls for one request: two gathers, two reshapes, one SDPA."""
-CALLS_PER_SPLIT = 3
-CALLS_PER_BATCH = 3
-FLEX_CALLS = 2
+CALLS_PER_REQUEST = 6
+"""Library calls for one request: two gathers, views, one SDPA, the store."""
+CALLS_PER_MERGE = 4
+CALLS_PER_BATCH = 6
+GATHER_TRAFFIC = 2.0
+"""Gathered KV is written and read again, beside the read that any kernel needs."""
 
 
 def plan_sdpa(call: Call) -> Plan:
-    """Say what PyTorch's SDPA does on a CPU: once a request, or once for the padded batch."""
-    attention, batch = call.attention, call.batch
-    form = call.knobs["form"]
+    """Say what PyTorch's SDPA does on a CPU: by default gather and call once a request."""
+    attention, batch, form = call.attention, call.batch, str(call.knobs["form"])
     splits = call.number("num_splits")
-    gathered = 0.0
-    calls = CALLS_PER_BATCH + (CALLS_PER_REQUEST if form != "per_request" else 0)
-    jobs: list[Job] = []
+    decoding = call.single_query
     longest = max(batch.kv_lens)
+    jobs: list[Job] = []
+    calls, gathered = CALLS_PER_BATCH, 0.0
     for q, kv, count in call.requests:
-        kv_read = longest if form == "padded" else kv
-        if form == "per_request":
-            calls += count * (CALLS_PER_REQUEST + (splits - 1) * CALLS_PER_SPLIT + (splits > 1) * CALLS_PER_SPLIT)
-        gathered += 2.0 * count * kv_read * attention.kv_bytes_per_token
-        tiles = query_tiles(attention, q, kv_read, (QUERY_BLOCK, KEY_BLOCK), 1)
+        if form == "padded":
+            tiles = _full(max(batch.q_lens), longest)
+        elif decoding or form == "trimmed":
+            tiles = _full(q, kv)
+        elif form == "cascade":
+            tiles = [n + ceil_div(kv - q, KEY_BLOCK) for n in query_tiles(attention, q, q, (QUERY_BLOCK, KEY_BLOCK), 1)]
+        else:
+            tiles = query_tiles(attention, kv, kv, (QUERY_BLOCK, KEY_BLOCK), 1)
+        gathered += count * (longest if form == "padded" else kv) * attention.kv_bytes_per_token
+        if form != "padded":
+            merges = (form == "cascade" and kv > q) + (splits > 1)
+            calls += count * (CALLS_PER_REQUEST + merges * CALLS_PER_MERGE)
         jobs.extend((count * attention.num_qo_heads * splits, max(n / splits, 1.0)) for n in tiles)
-    return _plan(call, jobs, calls, call.work.bytes + gathered)
+    return _plan(call, jobs, calls, call.work.bytes + GATHER_TRAFFIC * gathered)
 
 
 def plan_flex(call: Call) -> Plan:
-    """Say what compiled flex_attention does on a CPU: one call for the batch."""
-    attention = call.attention
-    rows = call.number("block_m") or QUERY_BLOCK
+    """Say what compiled flex_attention does on a CPU: by default gather and call once a request."""
+    attention, batch, form = call.attention, call.batch, str(call.knobs["form"])
+    rows, keys = call.number("block_m") or QUERY_BLOCK, KEY_BLOCK
     jobs: list[Job] = []
     for q, kv, count in call.requests:
-        tiles = query_tiles(attention, q, kv, (rows, KEY_BLOCK), 1)
+        square = form == "per_request" and not call.single_query
+        tiles = query_tiles(attention, kv if square else q, kv, (rows, keys), 1)
         jobs.extend((count * attention.num_qo_heads, n) for n in tiles)
-    gathered = 2.0 * call.work.kv_bytes
-    return _plan(call, jobs, FLEX_CALLS + CALLS_PER_REQUEST, call.work.bytes + gathered)
+    calls = CALLS_PER_BATCH + (CALLS_PER_REQUEST * batch.size if form == "per_request" else CALLS_PER_REQUEST)
+    return _plan(call, jobs, calls, call.work.bytes + GATHER_TRAFFIC * call.work.kv_bytes)
+
+
+def _full(q: int, kv: int) -> list[int]:
+    return [ceil_div(kv, KEY_BLOCK)] * ceil_div(q, QUERY_BLOCK)
 
 
 def _plan(call: Call, jobs: list[Job], calls: int, dram_bytes: float) -> Plan:
     attention, machine = call.attention, call.machine
+    packed = call.knobs.get("pack_gqa") is True
     rows = min(QUERY_BLOCK, max(call.batch.q_lens))
     width = attention.head_dim + attention.value_dim
-    flops = 2.0 * rows * KEY_BLOCK * width
     units = sum(count for count, _ in jobs)
     blocks = count_of(ceil_div(units, attention.num_qo_heads), "block")
+    shared = attention.group_size if packed else 1
     tile = TileWork(
         rows=rows,
         keys=KEY_BLOCK,
-        bytes=KEY_BLOCK * width * DTYPE_BYTES[attention.kv_dtype],
-        matrix_seconds=flops / machine.sm_matrix_rate(attention.dtype),
+        bytes=KEY_BLOCK * width * DTYPE_BYTES[attention.kv_dtype] / shared,
+        matrix_seconds=2.0 * rows * KEY_BLOCK * width / machine.sm_matrix_rate(attention.dtype),
         exp_seconds=rows * KEY_BLOCK / machine.sm_exp_per_s,
     )
     return Plan(
-        variant="cpu",
-        kernel=kernel_name(attention),
+        variant="cpu_decode" if call.single_query else "cpu_extend",
+        kernel=f"{kernel_name(attention)}_{attention.dtype}" + ("_packed" if packed else ""),
         jobs=tuple(jobs),
         tile=tile,
         slots_per_sm=1,
