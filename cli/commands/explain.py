@@ -25,7 +25,7 @@ ROWS = 12
 def explain(
     model: ModelOption,
     gpu: GpuOption,
-    batch_spec: BatchSpecOption,
+    batch_spec: BatchSpecOption = None,
     phase: PhaseOption = None,
     backend: BackendOption = None,
     knob: KnobOption = None,
@@ -41,6 +41,8 @@ def explain(
     from costmodel.explain import explain as take_apart
     from hwprofiles import load_profile
 
+    if batch_spec is None:
+        raise WrongInput("--batch-spec is missing: give the batch, for example 8q1s4k")
     profile, knobs = load_profile(gpu), parse_knobs(knob or [])
     if knobs and not backend:
         raise WrongInput("--knob needs --backend: knobs belong to one backend")

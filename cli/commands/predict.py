@@ -12,23 +12,26 @@ if TYPE_CHECKING:
     from hwprofiles import Profile
 
 BatchSpecOption = Annotated[
-    str, typer.Option("--batch-spec", help="(<n>)q<len>[k][s<len>[k]] joined by _, for example 8q1s4k or 2q2k_32q1s1k.")
+    str | None,
+    typer.Option("--batch-spec", help="(<n>)q<len>[k][s<len>[k]] joined by _, for example 8q1s4k or 2q2k_32q1s1k."),
 ]
 PhaseOption = Annotated[str | None, typer.Option("--phase", help="extend, decode, verify or mixed; else by length.")]
 BackendOption = Annotated[list[str] | None, typer.Option("--backend", help="Only this backend; may be repeated.")]
+SweepOption = Annotated[bool, typer.Option("--sweep", help="The fastest backend over a grid of decode batches.")]
 KnobOption = Annotated[list[str] | None, typer.Option("--knob", help="K=V of the backend named by --backend.")]
 
 
 def predict(
     model: ModelOption,
     gpu: GpuOption,
-    batch_spec: BatchSpecOption,
+    batch_spec: BatchSpecOption = None,
     phase: PhaseOption = None,
     backend: BackendOption = None,
     knob: KnobOption = None,
     tp: TpOption = 1,
     page_size: PageSizeOption = 1,
     kv_cache_dtype: KvDtypeOption = "auto",
+    sweep: SweepOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate one layer's attention call per backend, with the reason; fastest first."""
@@ -39,6 +42,11 @@ def predict(
 
     profile = load_profile(gpu)
     groups = [group_per_rank(g, tp, kv_cache_dtype) for g in load_model(model).layer_groups]
+    if sweep:
+        print_sweep(groups, profile, page_size, backend, as_json=as_json)
+        return
+    if batch_spec is None:
+        raise WrongInput("--batch-spec is missing: give the batch, such as 8q1s4k, or --sweep for a grid of decodes")
     knobs = parse_knobs(knob or [])
     if knobs and not backend:
         raise WrongInput("--knob needs --backend: knobs belong to one backend")
@@ -60,6 +68,29 @@ def predict(
             print_group(index, group, batch, rows, profile)
     if not any(row.prediction for rows in ranked for row in rows):
         raise AnswerIsNo("no backend can run this workload on that device; the reasons are in the table")
+
+
+def print_sweep(
+    groups: "list[LayerGroup]", profile: "Profile", page_size: int, backends: list[str] | None, *, as_json: bool
+) -> None:
+    """Print the fastest backend over a grid of decode batches, one table a layer group."""
+    from dataclasses import asdict
+
+    from cli.output import print_table, write_json
+    from cli.sweep_table import fastest, sweep_table
+    from costmodel.emulators import EMULATORS
+
+    grids = [fastest(group.attention, profile, page_size, backends or list(EMULATORS)) for group in groups]
+    if not any(grids):
+        raise AnswerIsNo("no backend can run decode batches of this model on that device")
+    if as_json:
+        cells = [{"layer_group": i, **asdict(cell)} for i, grid in enumerate(grids) for cell in grid]
+        write_json([{**cell, "latency_us": cell.pop("seconds") * 1e6} for cell in cells])
+        return
+    for i, (group, grid) in enumerate(zip(groups, grids, strict=True)):
+        a = group.attention
+        title = f"Layer group {i}: {a.family} {a.num_qo_heads}/{a.num_kv_heads} decode on {profile.name}, us a layer"
+        print_table(sweep_table(title, grid))
 
 
 def estimates(
@@ -122,8 +153,8 @@ def check_fit(groups: "list[LayerGroup]", batches: "list[Batch]", profile: "Prof
     memory = profile.require("memory_bytes")
     if needed > memory:
         raise WrongInput(
-            f"the KV cache of this batch takes {bytes_text(needed)} in all layers on one rank, {profile.name} has "
-            f"{bytes_text(memory)}: {bytes_text(needed - memory)} too much; use fewer or shorter requests or a larger --tp"
+            f"the KV cache of this batch takes {bytes_text(needed)} over all layers of a rank, {profile.name} has "
+            f"{bytes_text(memory)}: {bytes_text(needed - memory)} too much; use fewer requests, shorter ones or more --tp"
         )
 
 

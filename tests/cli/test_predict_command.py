@@ -94,3 +94,19 @@ def test_nothing_compatible_is_no(capsys):
     assert code == 1
     assert "flashmla" in out
     assert "no backend" in err
+
+
+def test_sweep_names_the_fastest_of_each_batch(capsys):
+    code, out, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--sweep")
+    assert code == 0
+    assert "kv 131072" in out
+    _, out, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--sweep", "--backend", "fa3", "--json")
+    cells = json.loads(out)
+    assert {cell["backend"] for cell in cells} == {"fa3"}
+    assert all(cell["latency_us"] > 0 for cell in cells)
+
+
+def test_a_batch_is_needed(capsys):
+    code, _, err = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200")
+    assert code == 2
+    assert "--batch-spec" in err
