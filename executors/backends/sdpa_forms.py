@@ -33,7 +33,7 @@ def per_request(inputs: "Inputs", options: Options) -> Run:
         return _split_decode(inputs, requests, options.num_splits)
     if max(inputs.batch.q_lens) == 1:
         return _each(inputs, requests, options, lambda r, q, k, v: _sdpa(q, k, v, inputs, options))
-    return _each(inputs, requests, options, lambda r, q, k, v: _square(r, q, k, v, inputs))
+    return _each(inputs, requests, options, lambda r, q, k, v: _square(r, q, k, v, inputs, options))
 
 
 def trimmed(inputs: "Inputs", options: Options) -> Run:
@@ -78,14 +78,14 @@ def padded(inputs: "Inputs", options: Options) -> Run:
         rows[r.index, : r.q_len] = torch.arange(r.q.start, r.q.stop, device=device)
         owned[r.index, : r.q_len] = True
     whole = None if bool(mask.all()) else mask
-    targets = rows[owned]
+    sources, targets = owned.flatten().nonzero().squeeze(1), rows[owned]
 
     def run(slot: int) -> "Tensor":
         k = inputs.k_cache[slot].flatten(0, 1)[tokens].transpose(1, 2)
         v = inputs.v_cache[slot].flatten(0, 1)[tokens].transpose(1, 2)
         result = _sdpa(inputs.q[rows].transpose(1, 2), k, v, inputs, options, whole).transpose(1, 2)
         output = _empty_output(inputs)
-        output[targets] = result[owned]
+        output[targets] = result.flatten(0, 1)[sources]
         return output
 
     return run
@@ -144,15 +144,15 @@ def _split_decode(inputs: "Inputs", requests: list[Request], num_splits: int) ->
     return run
 
 
-def _square(r: Request, q: "Tensor", k: "Tensor", v: "Tensor", inputs: "Inputs") -> "Tensor":
+def _square(r: Request, q: "Tensor", k: "Tensor", v: "Tensor", inputs: "Inputs", options: Options) -> "Tensor":
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
     whole = torch.empty(1, q.shape[1], r.keys, q.shape[3], dtype=q.dtype, device=q.device)
     whole[:, :, r.prefix :] = q
-    output = scaled_dot_product_attention(
-        whole, k, v, is_causal=True, scale=inputs.scale, enable_gqa=q.shape[1] != k.shape[1]
-    )
+    grouped = q.shape[1] != k.shape[1]
+    with _kernel(options.sdpa):
+        output = scaled_dot_product_attention(whole, k, v, is_causal=True, scale=inputs.scale, enable_gqa=grouped)
     return output[:, :, r.prefix :]
 
 

@@ -1,17 +1,22 @@
 """PyTorch's scaled dot-product attention over gathered pages; the default form is SGLang's, one call a request."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from costmodel import Attention, Batch
+from costmodel import Attention, Batch, Incompatible
 from executors.backends.sdpa_forms import FORMS, Options
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
 from executors.environment import cpu_cores, installed_version
 from hwprofiles import Profile
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from executors.inputs import Inputs
 
 KERNELS = ("auto", "flash", "efficient", "cudnn", "math")
+_NO_KERNEL = ("No available kernel", "No viable backend")
+"""How PyTorch says so on a GPU and on a CPU."""
 MAX_PADDING = 4
 """The padded form is offered while it reads at most this many times the tokens that there are."""
 
@@ -71,7 +76,23 @@ class TorchNative(Backend):
         """Build index tensors and masks; the gather and SDPA are left to `run`."""
         options = _options(knobs)
         run = FORMS[options.form](inputs, options)
+        if options.sdpa != "auto":
+            _require_kernel(run, options.sdpa)
         return Prepared(run=run, path=f"sdpa:{options.sdpa}", threads=options.threads or None)
+
+
+def _require_kernel(run: Callable[[int], "Tensor"], name: str) -> None:
+    """Run once.
+
+    Raises:
+        Incompatible: PyTorch has no such kernel for this call.
+    """
+    try:
+        run(0)
+    except RuntimeError as error:
+        if not any(text in str(error) for text in _NO_KERNEL):
+            raise
+        raise Incompatible("torch_native", [f"SDPA has no {name} kernel for this call"]) from None
 
 
 def _forms(attention: Attention, batch: Batch, on_cpu: bool) -> tuple[KnobValue, ...]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from costmodel import Attention, Batch
+from costmodel import Attention, Batch, Incompatible
 from executors.backends.torch_native import TorchNative
 from executors.check import check
 from executors.inputs import make_inputs
@@ -36,6 +36,21 @@ def test_every_candidate_is_right(name: str, cpu: Profile) -> None:
         for candidate in candidates:
             accuracy = check(backend.prepare(inputs, candidate.knobs), reference)
             assert accuracy.correct, (candidate.key, accuracy)
+
+
+@pytest.mark.parametrize("form", ["per_request", "trimmed", "padded"])
+@pytest.mark.parametrize("sdpa", ["flash", "math"])
+def test_a_kernel_that_was_asked_for_runs_and_is_named(sdpa: str, form: str) -> None:
+    inputs = make_inputs(*WORKLOADS["mixed"], seed=7, slots=1)
+    prepared = TorchNative().prepare(inputs, {"form": form, "sdpa": sdpa})
+    assert check(prepared, make_reference(inputs)).correct
+    assert prepared.path == f"sdpa:{sdpa}"
+
+
+def test_a_kernel_that_this_device_lacks_is_refused_and_nothing_else_runs_instead() -> None:
+    inputs = make_inputs(*WORKLOADS["mixed"], seed=7, slots=1)
+    with pytest.raises(Incompatible, match="SDPA has no efficient kernel for this call"):
+        TorchNative().prepare(inputs, {"sdpa": "efficient"})
 
 
 def test_knobs_change_what_runs() -> None:
