@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.errors import AnswerIsNo
+from cli.errors import AnswerIsNo, WrongInput
 from cli.options import GpuOption, JsonOption, KvDtypeOption, ModelOption, TpOption
 from cli.output import print_table, stdout_console, write_json
 
@@ -31,6 +31,16 @@ def backends(
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Judge for deterministic inference.")] = False,
     sglang: Annotated[str | None, typer.Option("--sglang", help="SGLang release, such as 0.5.22.")] = None,
     cuda: Annotated[float, typer.Option("--cuda", min=9.0, max=99.0, help="CUDA toolkit version.")] = 13.0,
+    cuda_graph: Annotated[bool, typer.Option("--cuda-graph/--disable-cuda-graph", help="CUDA graphs.")] = True,
+    max_running_requests: Annotated[
+        int | None, typer.Option("--max-running-requests", min=1, help="Largest decode batch, to check workspaces.")
+    ] = None,
+    draft_model: Annotated[
+        str | None, typer.Option("--draft-model", help="Config of the speculative draft model, for the draft rows.")
+    ] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair", help="PREFILL,DECODE: whether these two can serve together.")
+    ] = None,
     why: Annotated[str | None, typer.Option("--why", help="All reasons for one backend name.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -49,8 +59,13 @@ def backends(
         deterministic=deterministic,
         cuda=cuda,
         sglang=sglang or CURRENT,
+        cuda_graph=cuda_graph,
+        max_requests=max_running_requests,
     )
-    judgement = judge(loaded, profile, options)
+    if pair is not None:
+        show_pair(loaded, profile, options, pair, json)
+        return
+    judgement = judge(loaded, profile, options, draft_model=load_model(draft_model) if draft_model else None)
     default = sglang_default(loaded, profile, options)
     rows = [*judgement.rows, *judgement.extra]
     if why is not None:
@@ -63,6 +78,34 @@ def backends(
         print_judgement(loaded, judgement, default)
     if not running(judgement.rows):
         raise AnswerIsNo(f"none of the names is known to serve {loaded.name} on {profile.name}; --why NAME says why")
+
+
+def show_pair(model: "Model", profile: "Profile", options: "Options", pair: str, json: bool) -> None:
+    """Print whether a prefill and a decode backend can serve together; the answer may be no."""
+    from costmodel import UnknownBackend
+    from costmodel.compat import backend_names, judge_pair
+
+    names = tuple(name.strip() for name in pair.split(","))
+    if len(names) != 2:
+        raise WrongInput(f"--pair {pair!r}: give two names, PREFILL,DECODE, such as fa3,flashmla")
+    for name in names:
+        if name not in backend_names():
+            raise UnknownBackend(name, backend_names())
+    found = judge_pair(model, profile, *names, options)
+    if json:
+        fields = ("prefill", "decode", "page_size")
+        write_json(
+            {name: getattr(found, name) for name in fields}
+            | {"compatible": not found.reasons, "reasons": list(found.reasons), "notes": list(found.notes)}
+        )
+    else:
+        console = stdout_console()
+        page = f"page size {found.page_size}" if found.page_size else "any page size"
+        console.print(f"prefill {names[0]}, decode {names[1]}: {page}", markup=False)
+        for line in (*found.reasons, *(f"note: {note}" for note in found.notes)):
+            console.print(f"    {line}", markup=False)
+    if found.reasons:
+        raise AnswerIsNo(f"{names[0]} for prefill and {names[1]} for decode cannot serve {model.name} together here")
 
 
 def dtype(spelled: str) -> str:

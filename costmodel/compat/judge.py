@@ -8,7 +8,7 @@ from costmodel.compat.device import Device, contradiction, describe
 from costmodel.compat.facts import Options, group_facts, phase_facts, server_facts
 from costmodel.compat.packages import package_reasons
 from costmodel.compat.rules import Fact, Facts, Rule
-from costmodel.compat.tables import BackendTable, Tables, load_tables
+from costmodel.compat.tables import BackendTable, load_tables
 from costmodel.layer_group import Model
 from hwprofiles import Profile
 
@@ -51,7 +51,11 @@ class Judgement:
 
 
 def judge(
-    model: Model, profile: Profile, options: Options | None = None, names: Collection[str] | None = None
+    model: Model,
+    profile: Profile,
+    options: Options | None = None,
+    names: Collection[str] | None = None,
+    draft_model: Model | None = None,
 ) -> Judgement:
     """Judge every backend name, phase and layer group.
 
@@ -60,6 +64,7 @@ def judge(
         profile: The device of every rank.
         options: Serving options; None means the defaults.
         names: Only these backend names; None means all.
+        draft_model: The speculative draft model, whose layer groups the draft rows are about; None means the model's.
 
     Raises:
         ValueError: Heads do not divide by the TP size.
@@ -69,16 +74,10 @@ def judge(
     tables = load_tables(options.sglang)
     device = describe(profile)
     shared = server_facts(model, device, options)
-    sms = profile.num_sms
-    groups = [
-        _with_auto_kv({**shared, **group_facts(model, g, options, sms)}, tables, options) for g in model.layer_groups
-    ]
-    cases = [
-        (phase, index, {**facts, **phase_facts(phase, options)})
-        for phase in PHASES
-        for index, facts in enumerate(groups)
-    ]
-    targets = {name: _server(table, shared) for name, table in {**tables.backends, **tables.extra}.items()}
+    cases = _cases(model, profile, options, [phase for phase in PHASES if phase != "draft"])
+    cases += _cases(draft_model or model, profile, options, ["draft"])
+    alike = shared if draft_model is None else {}
+    targets = {name: _server(table, alike) for name, table in {**tables.backends, **tables.extra}.items()}
     wanted = targets.keys() if names is None else names
     rows = [_row(t, targets, *case, options) for t in tables.backends.values() if t.name in wanted for case in cases]
     extra = [_row(t, targets, *case, options) for t in tables.extra.values() if t.name in wanted for case in cases]
@@ -91,6 +90,19 @@ def judge(
         tuple(_with_instead(row, running) for row in extra),
         _warnings(profile, device, targets, options),
     )
+
+
+def _cases(
+    model: Model, profile: Profile, options: Options, phases: list[JudgedPhase]
+) -> list[tuple[JudgedPhase, int, Facts]]:
+    """The facts of each phase and layer group."""
+    auto_kv, sms = load_tables(options.sglang).auto_kv, profile.num_sms
+    shared = server_facts(model, describe(profile), options)
+    groups = [
+        _with_auto_kv({**shared, **group_facts(model, group, options, sms)}, auto_kv, options)
+        for group in model.layer_groups
+    ]
+    return [(phase, i, {**facts, **phase_facts(phase, options)}) for phase in phases for i, facts in enumerate(groups)]
 
 
 def _running(rows: list[Row]) -> dict[tuple[str, int], tuple[str, ...]]:
@@ -110,10 +122,10 @@ def _with_instead(row: Row, running: Mapping[tuple[str, int], tuple[str, ...]]) 
     return replace(row, instead=running.get((row.phase, row.layer_group), ()))
 
 
-def _with_auto_kv(facts: dict[str, Fact], tables: Tables, options: Options) -> dict[str, Fact]:
+def _with_auto_kv(facts: dict[str, Fact], auto_kv: tuple[Rule, ...], options: Options) -> dict[str, Fact]:
     if options.kv_cache_dtype != "auto":
         return facts
-    rule = next((rule for rule in tables.auto_kv if rule.holds(facts)), None)
+    rule = next((rule for rule in auto_kv if rule.holds(facts)), None)
     return facts if rule is None else {**facts, "kv": rule.settings["kv_cache_dtype"]}
 
 

@@ -7,11 +7,8 @@ from costmodel.batch import Batch
 from costmodel.compat.device import Device, describe
 from costmodel.compat.facts import attention_facts
 from costmodel.compat.rules import Rule
-from costmodel.compat.tables import load_tables
+from costmodel.compat.tables import backend_names, load_backend
 from hwprofiles import Profile
-
-OWN_KERNELS = frozenset({"attnroof_triton"})
-"""The project's own kernels: not SGLang's, so not in the tables."""
 
 
 def library_reasons(backend: str, attention: Attention, batch: Batch, profile: Profile) -> tuple[str, ...]:
@@ -54,11 +51,10 @@ def _reasons(backend: str, attention: Attention, call: tuple[str, int, int, bool
 
 @lru_cache(maxsize=64)
 def _rules(backend: str) -> tuple[Rule, ...]:
-    tables = load_tables()
-    table = tables.backends.get(backend) or tables.extra.get(backend)
-    if table is None:
+    if backend not in backend_names():
         return ()
-    return tuple(rule for rule in table.rules if rule.effect == "incompatible" and rule.scope != "server")
+    rules = load_backend(backend).rules
+    return tuple(rule for rule in rules if rule.effect == "incompatible" and rule.scope != "server")
 
 
 def _sparse(attention: Attention) -> str:

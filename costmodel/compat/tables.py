@@ -1,7 +1,7 @@
 """The rule tables as shipped: one file per backend, rules shared by many, names and aliases by SGLang version."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -49,10 +49,6 @@ class Tables:
     auto_kv: tuple[Rule, ...] = ()
     """Where `--kv-cache-dtype auto` is not the checkpoint's own dtype; the first that holds counts."""
 
-    def find(self, name: str) -> BackendTable:
-        """Give a backend's table, following no alias."""
-        return self.backends.get(name) or self.extra[name]
-
 
 @cache
 def load_tables(version: str = CURRENT) -> Tables:
@@ -62,48 +58,69 @@ def load_tables(version: str = CURRENT) -> Tables:
         ConfigError: The version is no release number.
     """
     release = parse_version(version)
-    names = _toml("names.toml")
-    shared = _toml("shared.toml").get("rule", [])
-    aliases = {a.name: a for a in (_alias(entry) for entry in names["alias"] if in_range(release, entry["versions"]))}
-    known = {entry["name"] for entry in names["name"]}
-    tables = {name: _table(name, release, aliases.get(name), shared) for name in sorted(known)}
-    beyond = {entry["name"]: entry for entry in names["name"] if entry.get("extra")}
+    entries = {entry["name"]: entry for entry in _toml("names.toml")["name"]}
+    documented = sorted(name for name, entry in entries.items() if not entry.get("extra"))
+    beyond = [n for n, entry in entries.items() if entry.get("extra") and in_range(release, entry.get("versions", ""))]
     return Tables(
         version,
-        {n: t for n, t in tables.items() if n not in beyond},
-        {n: tables[n] for n, entry in beyond.items() if in_range(release, entry.get("versions", ""))},
-        tuple(read_rule(entry, "shared.toml") for entry in _toml("shared.toml").get("auto_kv", [])),
+        {name: load_backend(name, version) for name in documented},
+        {name: load_backend(name, version) for name in beyond},
+        tuple(read_rule(entry, "shared.toml") for entry in _toml("shared.toml")["auto_kv"]),
     )
+
+
+@cache
+def load_backend(name: str, version: str = CURRENT) -> BackendTable:
+    """Read one backend's table.
+
+    Args:
+        name: One of the names in names.toml.
+        version: SGLang version.
+
+    Raises:
+        ConfigError: The version is no release number.
+    """
+    release = parse_version(version)
+    alias = _aliases(release).get(name)
+    own = _toml(f"backends/{alias.target if alias else name}.toml")
+    rules = [read_rule(e, f"{own['name']}.toml") for e in own["rule"] if in_range(release, e.get("versions", ""))]
+    rules += [rule for rule, concerns in _shared(release) if concerns(own["name"])]
+    packages = tuple(own.get("packages", ()))
+    return BackendTable(name, own["what"], alias, tuple(rules), packages, in_range(release, own["versions"]))
 
 
 @cache
 def backend_names() -> tuple[str, ...]:
     """The 24 documented names, sorted."""
-    return tuple(sorted(load_tables().backends))
+    return tuple(sorted(entry["name"] for entry in _toml("names.toml")["name"] if not entry.get("extra")))
 
 
-def _alias(entry: Mapping[str, Any]) -> Alias:
-    target = entry["target"]
-    return Alias(
-        entry["name"], target, entry.get("extend_target", target), entry["reason"], dict(entry.get("settings", {}))
+@cache
+def _aliases(release: Version) -> dict[str, Alias]:
+    found: dict[str, Alias] = {}
+    for entry in _toml("names.toml")["alias"]:
+        if in_range(release, entry["versions"]):
+            extend = entry.get("extend_target", entry["target"])
+            settings = dict(entry.get("settings", {}))
+            found[entry["name"]] = Alias(entry["name"], entry["target"], extend, entry["reason"], settings)
+    return found
+
+
+@cache
+def _shared(release: Version) -> tuple[tuple[Rule, Callable[[str], bool]], ...]:
+    return tuple(
+        (read_rule(entry, "shared.toml"), _concern(entry))
+        for entry in _toml("shared.toml")["rule"]
+        if in_range(release, entry.get("versions", ""))
     )
 
 
-def _table(name: str, release: Version, alias: Alias | None, shared: list[Mapping[str, Any]]) -> BackendTable:
-    own = _toml(f"backends/{alias.target if alias else name}.toml")
-    resolved = own["name"]
-    entries = [(entry, f"{resolved}.toml") for entry in own.get("rule", [])]
-    entries += [(entry, "shared.toml") for entry in shared if _concerns(entry, resolved)]
-    rules = tuple(read_rule(entry, where) for entry, where in entries if in_range(release, entry.get("versions", "")))
-    return BackendTable(
-        name, own["what"], alias, rules, tuple(own.get("packages", ())), in_range(release, own["versions"])
-    )
-
-
-def _concerns(entry: Mapping[str, Any], backend: str) -> bool:
+def _concern(entry: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Which backends a shared rule is about."""
     if "backends" in entry and "except" in entry:
         raise RuleError("shared.toml: a rule names either backends or except")
-    return backend in entry["backends"] if "backends" in entry else backend not in entry.get("except", ())
+    named = frozenset(entry.get("backends", entry.get("except", ())))
+    return named.__contains__ if "backends" in entry else lambda backend: backend not in named
 
 
 @cache

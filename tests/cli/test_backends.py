@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from cli.commands.backends import backends
-from cli.errors import AnswerIsNo
+from cli.errors import AnswerIsNo, WrongInput
 from costmodel import UnknownBackend
 from costmodel.compat import backend_names
 
@@ -82,6 +82,24 @@ def test_why_of_a_name_that_is_none_lists_the_nearest() -> None:
     result = run("gpt-oss-20b", "h200", "--why", "flashinfr")
     assert isinstance(result.exception, UnknownBackend)
     assert "flashinfer" in str(result.exception)
+
+
+def test_a_pair_is_judged_together() -> None:
+    found = run_json("DeepSeek-V3", "h200", "--tp", "8", "--pair", "fa3,flashmla")
+    assert (found["compatible"], found["page_size"], found["reasons"]) == (True, 64, [])
+    result = run("DeepSeek-V3", "h200", "--tp", "8", "--pair", "fa3,trtllm_mla")
+    assert isinstance(result.exception, AnswerIsNo)
+    assert "Blackwell" in result.stdout
+    for wrong, error in (("fa3", WrongInput), ("fa3,fa33", UnknownBackend)):
+        assert isinstance(run("DeepSeek-V3", "h200", "--pair", wrong).exception, error)
+
+
+def test_draft_rows_are_about_the_draft_model() -> None:
+    draft = str(MODELS / "gemma-4-26B-A4B.json")
+    rows = run_json("Llama-3.1-8B", "h200", "--draft-model", draft)["backends"]
+    verdicts = {(r["phase"], r["layer_group"]): r["verdict"] for r in rows if r["backend"] == "flashinfer"}
+    assert verdicts["decode", 0] == "compatible"
+    assert verdicts["draft", 0] == verdicts["draft", 1] == "incompatible"
 
 
 def test_nothing_that_runs_is_an_answer_of_no() -> None:
