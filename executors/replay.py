@@ -9,7 +9,7 @@ from costmodel import Attention, Batch, Record
 from costmodel.knobs import resolve_knobs
 from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Conditions, Failed, Measured, Outcome, Rejected
-from executors.records import read_records
+from executors.recordings import read_records
 from hwprofiles import Profile
 
 _MIB = 1 << 20

@@ -11,12 +11,12 @@ from costmodel import Model
 from executors.environment import Environment
 from executors.measurer import Measurer
 from executors.outcome import Candidate, Outcome
-from executors.records import Workload as Measurement
-from executors.records import append_records, to_record
+from executors.recorder import Workload as Measurement
+from executors.recorder import append_records, to_record
 from hwprofiles import Profile, detect_devices, detect_profile
 from tuner.configuration import ConfigurationError, Provenance
 from tuner.cost import TrialCost
-from tuner.events import Observer, silent
+from tuner.events import Note, Observer, silent
 from tuner.owner import Owner
 from tuner.search import Defaults, Tools
 from tuner.store import open_store
@@ -39,6 +39,8 @@ class Options:
     prefix: str = "attnroof"
     effort: Effort = "quick"
     seed: int = 0
+    worker: bool = False
+    """Whether other workers search the same studies."""
 
     @property
     def storage_url(self) -> str:
@@ -80,7 +82,8 @@ def make_tools(
     except OSError as error:
         raise ConfigurationError(f"cannot make the folder {options.out}: {error.strerror or error}") from None
     environment = measurer.environment()
-    store = open_store(options.storage_url)
+    store = open_store(options.storage_url, wait=options.worker)
+    store.on_wait = lambda text: observe(Note(text))
     return Tools(
         measurer=measurer,
         profile=profile,
@@ -93,6 +96,7 @@ def make_tools(
         prefix=options.prefix,
         seed=options.seed,
         observe=observe,
+        shared=options.worker,
     )
 
 

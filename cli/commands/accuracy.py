@@ -22,9 +22,9 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
     from cli.output import stderr_console, write_json
     from costmodel.accuracy import grouped, rows_of, summarize
     from costmodel.regret import choice_regret, split_regret
-    from executors.records import read_records
+    from executors.recordings import PACKAGED, read_records
 
-    source = records or shipped_records()
+    source = records or PACKAGED
     if not source.exists():
         raise WrongInput(f"no records at {source}: give --records with a .jsonl or .jsonl.xz file, or their folder")
     loaded = read_records(source)
@@ -46,13 +46,6 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
         raise AnswerIsNo(f"no record in {source} can be compared: none is a cold measurement of a known device")
     if as_json:
         write_json(documents)
-
-
-def shipped_records() -> Path:
-    """Folder of the records that come with the project."""
-    import executors
-
-    return Path(executors.__file__).parent / "records"
 
 
 def by_device(records: Any) -> list[tuple[Any, list[Any]]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from costmodel import Attention, Batch
 from executors.isolated import IsolatedMeasurer
 from executors.outcome import Candidate, Outcome
-from executors.records import Workload as Measured
-from executors.records import append_records, to_record
+from executors.recorder import Workload as Measured
+from executors.recorder import append_records, to_record
 from executors.registry import get_backend
 from executors.settings import Settings
 from executors.sweeps.runner import Outcomes, Writer

@@ -9,7 +9,8 @@ import pytest
 from costmodel import Attention, Batch, Record
 from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Conditions, Failed, Measured, Outcome, Rejected
-from executors.records import Workload, append_records, read_records, to_record
+from executors.recorder import Workload, append_records, to_record
+from executors.recordings import PACKAGED, read_records
 
 H200 = Environment("cuda:0", "NVIDIA H200", "9.0", 132, 143771 << 20, "580.159", "2.11.0", "13.0")
 WORKLOAD = Workload(Attention(32, 8, 128), Batch.decode([4096] * 64, page_size=64), H200)
@@ -90,3 +91,19 @@ def test_a_folder_is_read_whole_and_compressed_files_too(tmp_path: Path) -> None
 def test_nothing_to_append_touches_nothing(tmp_path: Path) -> None:
     append_records(tmp_path / "records.jsonl", [])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_compressed_file_that_breaks_off_gives_its_whole_lines_and_counts_as_damaged(tmp_path: Path) -> None:
+    lines = "".join(record(Failed("crashed", str(n) * 50)).to_line() + "\n" for n in range(3000))
+    data = lzma.compress(lines.encode())
+    (tmp_path / "cut.jsonl.xz").write_bytes(data[: len(data) // 2])
+    loaded = read_records(tmp_path)
+    assert 0 < len(loaded.records) < 3000
+    assert 1 <= loaded.damaged <= 2
+
+
+def test_the_packaged_records_are_whole_and_of_known_devices() -> None:
+    loaded = read_records()
+    assert loaded.damaged == 0
+    assert {path.name for path in PACKAGED.iterdir()} >= {"nvidia-h200"}
+    assert all(r.torch and r.time and r.implementation_version for r in loaded.records)

@@ -7,7 +7,7 @@ import pytest
 from costmodel import Attention, Batch, Record
 from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Failed, Measured, Outcome, Rejected
-from executors.records import Workload, to_record
+from executors.recorder import Workload, to_record
 from executors.replay import ReplayMeasurer
 from executors.simulated import SimulatedMeasurer
 from hwprofiles import load_profile

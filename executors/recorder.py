@@ -1,7 +1,6 @@
-"""Records on disk: outcomes as JSON lines, appended whole, read back with damaged lines counted."""
+"""Recording: outcomes become records, appended whole to a file of JSON lines."""
 
 import fcntl
-import lzma
 import os
 import statistics
 from collections.abc import Iterable, Mapping
@@ -9,8 +8,6 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, assert_never
-
-from pydantic import ValidationError
 
 from costmodel import Attention, Batch, Record
 from costmodel.record import RecordedBatch
@@ -28,15 +25,6 @@ class Workload:
     attention: Attention
     batch: Batch
     environment: Environment
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The records of some files."""
-
-    records: tuple[Record, ...]
-    damaged: int
-    """Lines that are no records: cut off, foreign, or of another schema."""
 
 
 def to_record(
@@ -87,37 +75,6 @@ def append_records(path: Path, records: Iterable[Record]) -> None:
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
-
-
-def read_records(paths: Path | Iterable[Path]) -> Loaded:
-    """Read `.jsonl` and `.jsonl.xz` files, or all of them in a folder.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
-    records: list[Record] = []
-    damaged = 0
-    for path in _files([paths] if isinstance(paths, Path) else paths):
-        for line in _lines(path):
-            if not line.strip():
-                continue
-            try:
-                records.append(Record.from_line(line))
-            except (ValidationError, ValueError, TypeError):
-                damaged += 1
-    return Loaded(tuple(records), damaged)
-
-
-def _files(paths: Iterable[Path]) -> list[Path]:
-    found: list[Path] = []
-    for path in paths:
-        found += sorted([*path.rglob("*.jsonl"), *path.rglob("*.jsonl.xz")]) if path.is_dir() else [path]
-    return found
-
-
-def _lines(path: Path) -> list[str]:
-    data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-    return data.decode("utf-8", errors="replace").splitlines()
 
 
 def _changed_fields(attention: Attention) -> dict[str, Any]:

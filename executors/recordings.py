@@ -1,0 +1,68 @@
+"""Recordings: records read back from files, damaged ones counted, and the folder of those that come with the project."""
+
+import lzma
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from costmodel import Record
+
+PACKAGED = Path(__file__).parent / "records"
+"""Records of real devices that come with the project, one folder a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The records of some files."""
+
+    records: tuple[Record, ...]
+    damaged: int
+    """Lines that are no records (cut off, foreign, or of another schema), and files whose compression is broken."""
+
+
+def read_records(paths: Path | Iterable[Path] = PACKAGED) -> Loaded:
+    """Read `.jsonl` and `.jsonl.xz` files, or all of them in a folder.
+
+    Args:
+        paths: Files and folders; the packaged records if none are given.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    records: list[Record] = []
+    damaged = 0
+    for path in _files([paths] if isinstance(paths, Path) else paths):
+        for line in _lines(path):
+            try:
+                records.append(Record.from_line(line))
+            except (ValidationError, ValueError, TypeError):
+                damaged += 1
+    return Loaded(tuple(records), damaged)
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        found += sorted([*path.rglob("*.jsonl"), *path.rglob("*.jsonl.xz")]) if path.is_dir() else [path]
+    return found
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Give the lines that are not empty; where the compression breaks off, one that is no record stands for the rest."""
+    try:
+        with _opened(path) as file:
+            for line in file:
+                if line.strip():
+                    yield line
+    except (lzma.LZMAError, EOFError):
+        yield "broken compression"
+
+
+def _opened(path: Path) -> AbstractContextManager[IO[str]]:
+    if path.suffix == ".xz":
+        return lzma.open(path, "rt", encoding="utf-8", errors="replace")
+    return path.open(encoding="utf-8", errors="replace")
