@@ -114,10 +114,9 @@ def _architecture(config: dict[str, Any]) -> str:
 
 
 def _multimodal(config: dict[str, Any], inside: str) -> bool:
-    beside = any(config.get(part) is not None for part in OTHER_MODALITIES)
-    return bool(inside) and (
-        beside or "thinker_config" in inside or "ForConditionalGeneration" in _architecture(config)
-    )
+    if any(isinstance(config.get(part), dict) for part in OTHER_MODALITIES):
+        return True
+    return "thinker_config" in inside or (bool(inside) and "ForConditionalGeneration" in _architecture(config))
 
 
 def _assumptions(fields: Fields) -> list[str]:
