@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any
 
 from costmodel.sglang.decision import Stage
+from costmodel.sglang.version import version_key
 
 Value = str | int | bool | None
 
@@ -46,13 +47,18 @@ class Rule:
     """Bookkeeping that a user need not see."""
 
 
-def read_rules(rows: Iterable[Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """Compile the rows of a rule table.
+def read_rules(rows: Iterable[Mapping[str, Any]], sglang: str) -> tuple[Rule, ...]:
+    """Compile the rows of a rule table that hold for a version.
 
     Raises:
         ValueError: A row is incomplete or its expression uses more than names, constants and comparisons.
     """
-    return tuple(_rule(row) for row in rows)
+    version = version_key(sglang)
+    return tuple(
+        _rule(row)
+        for row in rows
+        if version_key(row.get("since", sglang)) <= version <= version_key(row.get("until", sglang))
+    )
 
 
 def evaluate(expression: CodeType, facts: Mapping[str, Any]) -> Any:
@@ -61,7 +67,7 @@ def evaluate(expression: CodeType, facts: Mapping[str, Any]) -> Any:
 
 
 def _rule(row: Mapping[str, Any]) -> Rule:
-    unknown = set(row) - {"when", "set", "refuse", "why", "source", "group", "quiet"}
+    unknown = set(row) - {"when", "set", "refuse", "why", "source", "group", "quiet", "since", "until"}
     if unknown or ("set" in row) == ("refuse" in row):
         raise ValueError(f"rule {row!r} needs exactly one of set and refuse, and nothing unknown")
     return Rule(

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from costmodel.sglang.rules import Rule, read_rules
+from costmodel.sglang.version import version_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +51,15 @@ def latest_version() -> str:
     return supported_versions()[-1]
 
 
-def version_key(version: str) -> tuple[int, ...]:
-    """Make a version comparable.
-
-    Raises:
-        ValueError: The text is not numbers joined by dots (a suffix such as `.post1` is ignored).
-    """
-    numbers = []
-    for part in version.split("."):
-        if not part.isdecimal():
-            break
-        numbers.append(int(part))
-    if len(numbers) < 2:
-        raise ValueError(f"sglang={version!r} is not a version such as {'0.5.23'!r}")
-    return tuple(numbers)
-
-
 def sglang_aliases(sglang: str | None = None) -> Mapping[str, str]:
-    """Give the backend names of a version that stand for others, such as `nsa` for `dsa`."""
-    aliases = load_tables().aliases
-    if sglang is None or version_key(sglang) >= version_key("0.5.23"):
-        return aliases
-    return {old: new for old, new in aliases.items() if old != "tokenspeed_mla"}
+    """Give the backend names of a version that stand for others, such as `nsa` for `dsa`.
+
+    A version without tables of its own has the names of the nearest older one, or of the oldest.
+    """
+    if sglang is None:
+        return load_tables().aliases
+    older = [v for v in supported_versions() if version_key(v) <= version_key(sglang)]
+    return load_tables(older[-1] if older else supported_versions()[0]).aliases
 
 
 @lru_cache(maxsize=4)
@@ -87,7 +75,7 @@ def load_tables(sglang: str | None = None) -> Tables:
     version = sglang or latest_version()
     if version not in supported_versions():
         raise ValueError(f"no rules for SGLang {version}; there are rules for {', '.join(supported_versions())}")
-    raw: dict[str, Any] = tomllib.loads((_DATA / f"sglang-{version}.toml").read_text(encoding="utf-8"))
+    raw = _read(version)
     lists = {name: frozenset(values) for name, values in raw["lists"].items()}
     lists |= {key.upper(): frozenset(raw[key]) for key in ("deterministic", "deterministic_radix", "registry")}
     return Tables(
@@ -100,14 +88,24 @@ def load_tables(sglang: str | None = None) -> Tables:
         deterministic_radix=tuple(raw["deterministic_radix"]),
         kv_cache_dtypes=tuple(raw["kv_cache_dtypes"]),
         registry=tuple(raw["registry"]),
-        overridden=tuple(raw["overridden"]),
+        overridden=tuple(name for name in raw["overridden"] if name not in raw.get("not_overridden", ())),
         lists=lists,
-        rules=read_rules(raw["rules"]),
+        rules=read_rules(raw["rules"], version),
     )
 
 
 @lru_cache(maxsize=4)
 def load_flags(sglang: str) -> list[dict[str, Any]]:
     """Read the launch options of a version: names, arity, type and choices."""
-    flags: list[dict[str, Any]] = json.loads((_DATA / f"flags-{sglang}.json").read_text(encoding="utf-8"))
-    return flags
+    raw: dict[str, Any] = json.loads((_DATA / f"flags-{sglang}.json").read_text(encoding="utf-8"))
+    flags: list[dict[str, Any]] = raw["flags"]
+    if "extends" not in raw:
+        return flags
+    replaced = {name for flag in flags for name in flag["flags"]} | set(raw["without"])
+    return [flag for flag in load_flags(raw["extends"]) if not replaced & set(flag["flags"])] + flags
+
+
+def _read(sglang: str) -> dict[str, Any]:
+    """Read a version's table file over the one that it extends."""
+    raw: dict[str, Any] = tomllib.loads((_DATA / f"sglang-{sglang}.toml").read_text(encoding="utf-8"))
+    return {**_read(raw["extends"]), **raw} if "extends" in raw else raw

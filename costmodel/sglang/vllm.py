@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from costmodel.layer_group import Model
 from costmodel.prediction import KnobValue
 from costmodel.sglang.launch import LaunchChoice, LaunchPlan, LaunchRefused
-from costmodel.sglang.tables import version_key
+from costmodel.sglang.version import version_key
 from hwprofiles import Profile
 
 VLLM_VERSION = "0.33.0"

@@ -12,21 +12,21 @@ from costmodel.sglang.tables import (
     load_tables,
     sglang_aliases,
     supported_versions,
-    version_key,
 )
+from costmodel.sglang.version import version_key
 
 ROW = {"when": "cuda and page in (1, None)", "set": {"page": 64}, "why": "a reason", "source": "file.py:1"}
 
 
 def test_a_rule_reads_facts():
-    (rule,) = read_rules([ROW])
+    (rule,) = read_rules([ROW], "0.5.23")
     assert evaluate(rule.when, Facts({"cuda": True, "page": None}))
     assert not evaluate(rule.when, Facts({"cuda": True, "page": 16}))
     assert rule.settings[0].of(Facts({})) == 64
 
 
 def test_settings_may_be_expressions():
-    (rule,) = read_rules([{**ROW, "set": {"page": "{128 if npu else 1}"}}])
+    (rule,) = read_rules([{**ROW, "set": {"page": "{128 if npu else 1}"}}], "0.5.23")
     assert rule.settings[0].of(Facts({"npu": True})) == 128
 
 
@@ -35,13 +35,19 @@ def test_settings_may_be_expressions():
 )
 def test_expressions_are_names_and_comparisons_only(expression):
     with pytest.raises((ValueError, SyntaxError)):
-        read_rules([{**ROW, "when": expression}])
+        read_rules([{**ROW, "when": expression}], "0.5.23")
 
 
 @pytest.mark.parametrize("row", [{**ROW, "refuse": "resolve"}, {**ROW, "colour": 1}, {k: ROW[k] for k in ("when",)}])
 def test_incomplete_rows_are_refused(row):
     with pytest.raises(ValueError, match="exactly one of set and refuse"):
-        read_rules([row])
+        read_rules([row], "0.5.23")
+
+
+def test_rules_are_bound_to_versions():
+    rows = [{**ROW, "since": "0.5.23"}, {**ROW, "until": "0.5.22"}, ROW]
+    assert [len(read_rules(rows, version)) for version in ("0.5.22", "0.5.23")] == [2, 2]
+    assert len(read_rules([{**ROW, "since": "0.5.23"}], "0.5.22")) == 0
 
 
 def test_an_unknown_fact_is_an_error():
@@ -83,6 +89,7 @@ def test_names_in_the_tables_agree(version):
 def test_aliases_depend_on_the_version():
     assert dict(sglang_aliases("0.5.22")) == {"nsa": "dsa", "compressed": "dsv4"}
     assert set(sglang_aliases("0.5.23")) == {"nsa", "compressed", "tokenspeed_mla"}
+    assert dict(sglang_aliases("0.5.20")) == dict(sglang_aliases("0.5.22"))
     assert sglang_aliases() == sglang_aliases(latest_version())
     assert version_key("0.5.10.post1") < version_key("0.5.23")
 
