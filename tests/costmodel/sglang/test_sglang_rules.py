@@ -64,7 +64,7 @@ def test_every_rule_of_every_version_can_be_evaluated(version, gpu):
     for rule in tables.rules:
         evaluate(rule.when, facts)
         for setting in rule.settings:
-            assert setting.field in OPTIONS or setting.field in ("mamba", "dtype")
+            assert setting.field in OPTIONS or setting.field in ("mamba", "dtype", "m3_nvfp4")
             setting.of(facts)
         rule.why.format_map({name: facts[name] for name in names_in(rule.why)})
         assert rule.source.count(":") == 1
