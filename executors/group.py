@@ -9,22 +9,15 @@ from costmodel import Attention, Batch
 from executors.check import check, incorrect
 from executors.compare import compare
 from executors.failures import DeviceLost, describe, device_is_lost, text_of
-from executors.inputs import Inputs, make_inputs
 from executors.interleave import Runner, interleave, others_on
-from executors.kv_write import prepare_write
-from executors.outcome import Candidate, Measured, Outcome
-from executors.reference import Reference, make_reference
+from executors.outcome import Candidate, Failed, Measured, Outcome
 from executors.registry import get_backend
-from executors.rows import plan_rows
 from executors.sampler import make_sampler
 from executors.settings import INPUTS_STAGE, Settings, Silent, Watcher
+from executors.setup import Setup, set_up
 
 if TYPE_CHECKING:
     from executors.base import Prepared
-
-LAST_SLOT_SHARE = 0.25
-"""Part of the reference's time limit that goes to checking the last KV copy."""
-WRITE_SAMPLES = 3
 
 
 def measure_group(
@@ -51,11 +44,52 @@ def measure_group(
     Raises:
         DeviceLost: A candidate destroyed the CUDA context; nothing more can run in this process.
     """
-    import torch
+    return Bench(device).measure(attention, batch, candidates, settings, watcher)
 
-    settings, watcher = settings or Settings(), watcher or Silent()
-    with torch.no_grad(), _on(device):
-        return _Group(device, settings, watcher).measure(attention, batch, candidates)
+
+class Bench:
+    """A device with the last workload set up on it, which the next group uses again where it has the same."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self._device = device
+        self._kept: tuple[object, Setup] | None = None
+
+    def measure(
+        self,
+        attention: Attention,
+        batch: Batch,
+        candidates: Sequence[Candidate],
+        settings: Settings | None = None,
+        watcher: Watcher | None = None,
+    ) -> dict[str, Outcome]:
+        """Measure one group, as `measure_group` does."""
+        import torch
+
+        settings, watcher = settings or Settings(), watcher or Silent()
+        with torch.no_grad(), _on(self._device):
+            watcher.began(INPUTS_STAGE)
+            try:
+                setup = self._set_up(attention, batch, settings)
+            except Exception as error:
+                if device_is_lost(self._device):
+                    raise DeviceLost(INPUTS_STAGE, text_of(error)) from error
+                outcomes = {c.key: describe(error) for c in candidates}
+                for key, outcome in outcomes.items():
+                    watcher.ended(key, outcome)
+                return outcomes
+            outcomes = _Group(self._device, settings, watcher).measure(setup, candidates)
+        if any(isinstance(outcome, Failed) for outcome in outcomes.values()):
+            self._kept = None
+        return outcomes
+
+    def _set_up(self, attention: Attention, batch: Batch, settings: Settings) -> Setup:
+        """Keep at most one workload; one that a failed candidate may have written to is not kept."""
+        limit = settings.reference_limit(self._device)
+        key = (attention, batch, settings.seed, limit)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = None
+            self._kept = (key, set_up(attention, batch, self._device, seed=settings.seed, reference_seconds=limit))
+        return self._kept[1]
 
 
 class _Group:
@@ -67,55 +101,27 @@ class _Group:
         self._watcher = watcher
         self._outcomes: dict[str, Outcome] = {}
 
-    def measure(self, attention: Attention, batch: Batch, candidates: Sequence[Candidate]) -> dict[str, Outcome]:
-        """Make inputs, start every candidate, time those that are right."""
-        self._watcher.began(INPUTS_STAGE)
-        try:
-            inputs = make_inputs(attention, batch, self._device, seed=self._settings.seed)
-            references = self._references(inputs)
-            write_seconds = self._write_seconds(inputs)
-        except Exception as error:
-            if device_is_lost(self._device):
-                raise DeviceLost(INPUTS_STAGE, text_of(error)) from error
-            for candidate in candidates:
-                self._end(candidate.key, describe(error))
-            return self._outcomes
-        runners = [r for c in candidates if (r := self._start_guarded(c, inputs, references)) is not None]
+    def measure(self, setup: Setup, candidates: Sequence[Candidate]) -> dict[str, Outcome]:
+        """Start every candidate, time those that are right."""
+        runners = [r for c in candidates if (r := self._start_guarded(c, setup)) is not None]
         others = others_on(self._device)
         for key, outcome in interleave(runners, self._device, self._settings, self._watcher).items():
             self._end(key, outcome)
         for runner in runners:
             if runner.key not in self._outcomes:
-                self._end(runner.key, self._measured(runner, inputs, write_seconds, others))
+                self._end(runner.key, self._measured(runner, setup, others))
         return self._outcomes
 
     def _end(self, key: str, outcome: Outcome) -> None:
         self._outcomes[key] = outcome
         self._watcher.ended(key, outcome)
 
-    def _references(self, inputs: Inputs) -> tuple[Reference, Reference | None]:
-        """The right outputs on the first KV copy and, for some rows, on the last."""
-        seed, limit = self._settings.seed, self._settings.reference_limit(self._device)
-        first = make_reference(inputs, seed=seed, limit_seconds=limit)
-        if inputs.slots == 1:
-            return first, None
-        limit *= LAST_SLOT_SHARE
-        plan = plan_rows(inputs.attention, inputs.batch, inputs.device, seed=seed + 1, limit_seconds=limit)
-        return first, make_reference(inputs, slot=inputs.slots - 1, plan=plan)
-
-    def _write_seconds(self, inputs: Inputs) -> float:
-        sampler = make_sampler(prepare_write(inputs), inputs)
-        sampler.warm_up()
-        return statistics.median(sampler.sample().seconds for _ in range(WRITE_SAMPLES))
-
-    def _start_guarded(
-        self, candidate: Candidate, inputs: Inputs, references: tuple[Reference, Reference | None]
-    ) -> Runner | None:
+    def _start_guarded(self, candidate: Candidate, setup: Setup) -> Runner | None:
         if self._settings.passed:
             return None
         self._watcher.began(candidate.key)
         try:
-            result = _start(candidate, inputs, references)
+            result = _start(candidate, setup)
         except Exception as error:
             if device_is_lost(self._device):
                 raise DeviceLost(candidate.key, text_of(error)) from error
@@ -125,7 +131,7 @@ class _Group:
         self._end(candidate.key, result)
         return None
 
-    def _measured(self, runner: Runner, inputs: Inputs, write_seconds: float, others: str | None) -> Measured:
+    def _measured(self, runner: Runner, setup: Setup, others: str | None) -> Measured:
         repeats = self._settings.repeats
         seconds = runner.seconds(repeats)
         eager = runner.eager_seconds
@@ -134,9 +140,9 @@ class _Group:
             accuracy=runner.accuracy,
             eager_seconds=statistics.median(seconds) if eager is None else eager,
             plan_seconds=runner.plan_seconds,
-            write_seconds=write_seconds,
+            write_seconds=setup.write_seconds,
             compile_seconds=runner.compile_seconds,
-            cold=inputs.cold,
+            cold=setup.inputs.cold,
             path=runner.sampler.prepared.path,
             conditions=runner.conditions(repeats, others),
             sustained_seconds=runner.sustained_seconds,
@@ -144,18 +150,18 @@ class _Group:
         )
 
 
-def _start(candidate: Candidate, inputs: Inputs, references: tuple[Reference, Reference | None]) -> Runner | Outcome:
+def _start(candidate: Candidate, setup: Setup) -> Runner | Outcome:
     """Prepare, check on the first KV copy, warm up, check on the last."""
-    prepared: Prepared = get_backend(candidate.backend).prepare(inputs, candidate.knobs)
-    sampler = make_sampler(prepared, inputs)
+    prepared: Prepared = get_backend(candidate.backend).prepare(setup.inputs, candidate.knobs)
+    sampler = make_sampler(prepared, setup.inputs)
     plan_seconds = sampler.plan_seconds()
-    accuracy = check(prepared, references[0])
+    accuracy = check(prepared, setup.first)
     sampler.synchronize()
     if not accuracy.correct:
         return incorrect(accuracy)
     last = sampler.warm_up()
-    if references[1] is not None:
-        again = compare(last, references[1])
+    if setup.last is not None:
+        again = compare(last, setup.last)
         if not again.correct:
             return incorrect(again, "on the last KV copy: ")
     return Runner(
@@ -165,11 +171,11 @@ def _start(candidate: Candidate, inputs: Inputs, references: tuple[Reference, Re
         compile_seconds=prepared.compile_seconds,
         eager_seconds=sampler.eager_seconds(),
         plan_seconds=plan_seconds,
-        layers=inputs.batch.layers,
+        layers=setup.inputs.batch.layers,
     )
 
 
-def _on(device: str) -> "AbstractContextManager[object]":
+def _on(device: str) -> AbstractContextManager[object]:
     """Make the device current, so that streams and graphs belong to it."""
     import torch
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from costmodel import Attention, Batch
 from executors.base import Backend
 from executors.environment import Environment, detect
-from executors.group import measure_group
+from executors.group import Bench
 from executors.outcome import Candidate, Outcome, Rejected
 from executors.registry import backend_names, get_backend
 from executors.settings import Settings
@@ -38,6 +38,7 @@ class LiveMeasurer(Catalogue):
     def __init__(self, device: str = "cpu", backends: Sequence[str] | None = None) -> None:
         super().__init__(backends)
         self._environment = detect(device)
+        self._bench = Bench(self._environment.device)
 
     def environment(self) -> Environment:
         """The device with its versions."""
@@ -59,7 +60,7 @@ class LiveMeasurer(Catalogue):
             DeviceLost: A candidate destroyed the CUDA context; `IsolatedMeasurer` survives that.
         """
         settings = Settings(seed=seed, repeats=repeats, deadline=deadline)
-        return measure_group(attention, batch, candidates, self._environment.device, settings)
+        return self._bench.measure(attention, batch, candidates, settings)
 
 
 def _reasons(backend: Backend, attention: Attention, batch: Batch, profile: Profile) -> list[str]:

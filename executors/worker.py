@@ -87,11 +87,12 @@ def serve(connection: Connection, device: str) -> None:
         return
     import torch
 
-    from executors.group import measure_group
+    from executors.group import Bench
 
     if torch.device(device).type == "cpu" and sys.platform == "linux":
         _cap_memory()
     connection.send(Hello(environment))
+    bench = Bench(device)
     while True:
         try:
             job: Job = connection.recv()
@@ -101,7 +102,7 @@ def serve(connection: Connection, device: str) -> None:
         if job.remaining_seconds is not None:
             settings = replace(settings, deadline=time.monotonic() + job.remaining_seconds)
         try:
-            measure_group(job.attention, job.batch, job.candidates, device, settings, _Reporter(connection))
+            bench.measure(job.attention, job.batch, job.candidates, settings, _Reporter(connection))
         except DeviceLost as loss:
             connection.send(Lost(loss.key, loss.message))
             return

@@ -11,13 +11,14 @@ from costmodel import Attention, Batch, Incompatible
 from executors.base import Prepared
 from executors.conditions import Disturbance, combine
 from executors.failures import describe
-from executors.group import measure_group
+from executors.group import Bench, measure_group
 from executors.inputs import Inputs, make_inputs
 from executors.interleave import EXTRA_ROUNDS, Runner, interleave
 from executors.kv_write import prepare_write
 from executors.outcome import Accuracy, Candidate, Conditions, Failed, Measured, Outcome, Rejected
 from executors.sampler import Sample, Sampler
 from executors.settings import INPUTS_STAGE, Settings, Silent
+from executors.setup import Setup, set_up
 from executors.stack import measure_stack
 
 GQA = Attention(4, 2, 32)
@@ -83,6 +84,21 @@ def test_the_watcher_hears_of_every_step() -> None:
     measure_group(GQA, DECODE, [faulty("Right"), faulty("Raises")], settings=Settings(repeats=1), watcher=watching)
     right, raises = "faulty_backends:Right[]", "faulty_backends:Raises[]"
     assert watching.log == [INPUTS_STAGE, right, raises, f"{raises} Failed", right, f"{right} Measured"]
+
+
+def test_a_workload_is_set_up_once_until_another_comes_or_a_candidate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Batch] = []
+
+    def counting(attention: Attention, batch: Batch, device: str, *, seed: int, reference_seconds: float) -> Setup:
+        made.append(batch)
+        return set_up(attention, batch, device, seed=seed, reference_seconds=reference_seconds)
+
+    monkeypatch.setattr("executors.group.set_up", counting)
+    bench, once = Bench("cpu"), Settings(repeats=1)
+    other = Batch.decode([5])
+    for batch, name in ((DECODE, "Right"), (DECODE, "Wrong"), (DECODE, "Right"), (other, "Right"), (other, "Right")):
+        bench.measure(GQA, batch, [faulty(name)], once)
+    assert made == [DECODE, DECODE, other]
 
 
 def test_a_passed_deadline_begins_nothing() -> None:
