@@ -55,6 +55,9 @@ def _windows(fields: Fields, family: Family, layers: int) -> list[int | None]:
     if fields.flag("use_sliding_window", True) is False:
         fields.seen.update(WINDOW_FIELDS)
         return [None] * layers
+    blocks = _block_windows(fields, layers)
+    if any(blocks):
+        return blocks
     name = fields.present(*WINDOW_FIELDS) or WINDOW_FIELDS[0]
     value = fields.raw(*WINDOW_FIELDS)
     if isinstance(value, list):
@@ -67,6 +70,19 @@ def _windows(fields: Fields, family: Family, layers: int) -> list[int | None]:
         fields.remarks.append(f"{name}={window} is not below the context of {context} tokens: it hides nothing")
         window = None
     return [window] * layers
+
+
+def _block_windows(fields: Fields, layers: int) -> list[int | None]:
+    """Windows that block configurations give layer by layer."""
+    windows: list[int | None] = [None] * layers
+    for i, block in enumerate((fields.items("block_configs") or [])[:layers]):
+        attention = block.get("attention") if isinstance(block, dict) else None
+        if isinstance(attention, dict):
+            part = Fields(attention, f"{fields.where}: block_configs[{i}]")
+            windows[i] = part.count("window_length", "sliding_window", "window_size", low=0) or None
+            if part.raw("num_sink_tokens", "sparsify"):
+                fields.remarks.append(f"block_configs[{i}] keeps sink tokens or is sparsified, which is not read")
+    return windows
 
 
 def _chunk(fields: Fields, family: Family, mixers: tuple[Mixer, ...]) -> int | None:

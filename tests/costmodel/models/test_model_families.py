@@ -194,6 +194,12 @@ def test_a_window_that_is_switched_off_hides_nothing_whatever_the_layers_are_cal
     assert groups(read(fields)) == [(4, 16, 16, 128, None)]
 
 
+def test_blocks_may_have_windows_of_their_own() -> None:
+    blocks = [{"attention": {"n_heads_in_group": 8, "window_length": w}} for w in (None, 512, 512)]
+    fields = config("nemotron-nas", 64, 3, 8192, block_configs=blocks)
+    assert groups(read(fields)) == [(1, 64, 8, 128, None), (2, 64, 8, 128, 512)]
+
+
 def test_dual_chunk_is_told_apart() -> None:
     assert read(LLAMA | {"dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}}).dual_chunk
 
