@@ -16,6 +16,8 @@ class Parameters:
     """A call with next to no work, replayed in a graph."""
     tile_seconds: float = 0.25e-6
     """Latency of one KV tile that loading cannot hide."""
+    page_seconds: float = 0.5e-9
+    """One more page that a KV tile looks up."""
     cta_bytes_per_s: float = 60e9
     """Rate at which one CTA alone streams KV (bytes in flight over loaded latency)."""
     sm_bytes_per_s: float = 70e9
@@ -38,6 +40,8 @@ class Parameters:
     """Launch of the merge kernel."""
     merge_split_seconds: float = 0.05e-6
     """One more split that a row of the merge walks through."""
+    merge_slot_seconds: float = 0.01e-6
+    """One more split that the merge kernel is compiled or launched for, whether it is used or not."""
     merge_bytes_per_s: float = 2.5e12
     """Rate at which partial results are written and read."""
     request_seconds: float = 10e-9

@@ -26,6 +26,8 @@ class TileWork:
     """Both products at the SM's peak rate."""
     exp_seconds: float
     """The exponentials at the SM's peak rate."""
+    pages: float = 1.0
+    """Pages that the tile's keys lie on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Plan:
     """Largest number of KV splits of any request."""
     merge_splits: int = 1
     """Splits that the merge kernel walks through for one row; 1 where no merge is launched."""
+    merge_slots: int = 0
+    """Splits that the merge kernel is compiled or launched for."""
     merge_launched: bool = False
     partial_rows: float = 0.0
     """Rows of partial output that are written and read again."""
@@ -86,7 +90,7 @@ class Plan:
         return sorted(loads.items())
 
 
-def tile_work(machine: Machine, attention: Attention, rows: int, keys: int) -> TileWork:
+def tile_work(machine: Machine, attention: Attention, rows: int, keys: int, page_size: int = 1 << 20) -> TileWork:
     """Work of one `rows` x `keys` tile on the matrix units, the exponential unit and the load path."""
     dim, value_dim = attention.head_dim, attention.value_dim
     width = dim if attention.is_latent else dim + value_dim
@@ -99,6 +103,7 @@ def tile_work(machine: Machine, attention: Attention, rows: int, keys: int) -> T
         bytes=keys * width * DTYPE_BYTES[attention.kv_dtype],
         matrix_seconds=flops / machine.sm_matrix_rate(dtype),
         exp_seconds=exps / machine.sm_exp_per_s,
+        pages=max(1.0, keys / page_size),
     )
 
 

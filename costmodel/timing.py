@@ -85,7 +85,7 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     sms = machine.sms
     tile = plan.tile
     factor = p.factor(plan.kernel)
-    own = factor * (p.tile_seconds + tile.bytes / p.cta_bytes_per_s)
+    own = factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
     stream = factor * tile.bytes / p.sm_bytes_per_s
     matrix = factor * tile.matrix_seconds / p.matrix_fraction
     exps = factor * tile.exp_seconds / p.exp_fraction
@@ -126,7 +126,8 @@ def _merge(plan: Plan, p: Parameters) -> float:
     if not plan.merge_launched:
         return 0.0
     traffic = 2 * plan.partial_rows * plan.partial_row_bytes / p.merge_bytes_per_s
-    return p.merge_seconds + (plan.merge_splits - 1) * p.merge_split_seconds + traffic
+    walk = (plan.merge_splits - 1) * p.merge_split_seconds + plan.merge_slots * p.merge_slot_seconds
+    return p.merge_seconds + walk + traffic
 
 
 def _overhead(plan: Plan, machine: Machine, p: Parameters) -> float:

@@ -25,6 +25,7 @@ class Uniform:
     """Jobs of the last, shorter part; 0 where parts are equal."""
     rest_tiles: Ints
     merge_splits: Ints
+    merge_slots: Ints
     merge_launched: NDArray[np.bool_]
     partial_rows: Floats
     empty_ctas: Ints
@@ -40,7 +41,7 @@ def uniform_plans(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform | 
         lens: KV tokens that each request of a batch sees.
     """
     match plan.variant:
-        case "decode" if call.knobs.get("pack_gqa") in ("auto", True):
+        case "decode" if "pack_gqa" in call.knobs:
             return _fa3(call, plan, sizes, lens)
         case "decode" | "decode_grouped" if "max_kv_splits" in call.knobs:
             return _triton(call, plan, sizes, lens)
@@ -58,7 +59,7 @@ def ceil_div(a: Ints, b: Ints | int) -> Ints:
 
 def _fa3(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
     attention, sms = call.attention, call.machine.sms
-    group = 1 if call.knobs["pack_gqa"] is False else attention.group_size
+    group = fa3.packed_heads(call, (plan.tile.rows, plan.tile.keys))
     heads = attention.num_qo_heads // group
     rows = -(-group // plan.tile.rows)
     tiles = ceil_div(lens, plan.tile.keys)
@@ -67,7 +68,8 @@ def _fa3(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
     static = (
         np.full_like(tiles, asked) if asked else _fa3_static(call, heads * rows, np.where(dynamic, 1, sizes), tiles)
     )
-    per_sm = np.maximum(np.ceil(1.1 * (rows * tiles * sizes) * heads / sms), 1).astype(np.int64)
+    counted = attention.num_qo_heads if call.knobs["pack_gqa"] is False else heads
+    per_sm = np.maximum(np.ceil(1.1 * (rows * tiles * sizes) * counted / sms), 1).astype(np.int64)
     splits = np.where(dynamic & (static > 1), np.minimum(np.maximum(ceil_div(tiles, per_sm), 1), static), 1)
     part = ceil_div(tiles, splits)
     copies = heads * rows * sizes
@@ -79,6 +81,7 @@ def _fa3(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
         rest_jobs=copies * (tiles % part > 0),
         rest_tiles=tiles % part,
         merge_splits=splits,
+        merge_slots=fa3.merge_slots_of(static),
         merge_launched=static > 1,
         partial_rows=np.where(splits > 1, out * splits, 0.0),
         empty_ctas=np.zeros_like(tiles),
@@ -118,6 +121,7 @@ def _triton(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
         rest_jobs=copies * (rest > 0),
         rest_tiles=ceil_div(rest, plan.tile.keys),
         merge_splits=np.full_like(lens, cap),
+        merge_slots=np.zeros_like(lens),
         merge_launched=np.ones(len(lens), dtype=bool),
         partial_rows=(sizes * parts * attention.num_qo_heads).astype(np.float64),
         empty_ctas=np.maximum(0, cap * copies - parts * copies),
@@ -151,6 +155,7 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
         rest_jobs=jobs[1],
         rest_tiles=ceil_div(rest * page, plan.tile.keys),
         merge_splits=splits,
+        merge_slots=np.zeros_like(lens),
         merge_launched=np.ones(len(lens), dtype=bool),
         partial_rows=partial.astype(np.float64),
         empty_ctas=np.maximum(0, padded * heads - jobs[0] - jobs[1]),

@@ -71,7 +71,7 @@ def _tiles(
     machine, p = where
     loads, widths = schedule
     tile, factor, j, o = plans.sample.tile, p.factor(plans.sample.kernel), p.join, p.overlap
-    own = (factor * (p.tile_seconds + tile.bytes / p.cta_bytes_per_s)) ** j
+    own = (factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)) ** j
     matrix, exps = factor * tile.matrix_seconds / p.matrix_fraction, factor * tile.exp_seconds / p.exp_fraction
     per_sm_load = (factor * tile.bytes / p.sm_bytes_per_s) ** j + (matrix**o + exps**o) ** (j / o)
     dram = dram_bytes / ((loads * widths).sum(axis=1) * machine.memory_bytes_per_s * p.dram_fraction)
@@ -84,5 +84,6 @@ def _tiles(
 
 def _merge(plans: Uniform, p: Parameters) -> Floats:
     traffic = 2 * plans.partial_rows * plans.sample.partial_row_bytes / p.merge_bytes_per_s
-    seconds = p.merge_seconds + (plans.merge_splits - 1) * p.merge_split_seconds + traffic
+    walk = (plans.merge_splits - 1) * p.merge_split_seconds + plans.merge_slots * p.merge_slot_seconds
+    seconds = p.merge_seconds + walk + traffic
     return np.where(plans.merge_launched, seconds, 0.0)

@@ -2,11 +2,17 @@
 
 from functools import lru_cache
 from math import ceil
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.attention import Attention
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+
+T = TypeVar("T", int, NDArray[np.int64])
 
 MAX_SPLITS = 128
 DYNAMIC_MAX_REQUESTS = 992
@@ -22,29 +28,35 @@ def plan(call: Call) -> Plan:
     """Say what FlashAttention-3 launches for a paged, variable-length call."""
     attention, machine = call.attention, call.machine
     tile_m, tile_n = tile_size(attention, machine.capability)
-    group = 1 if call.knobs["pack_gqa"] is False else attention.group_size
+    group = packed_heads(call, (tile_m, tile_n))
     heads = attention.num_qo_heads // group
-    per_request = [(query_tiles(attention, q, kv, (tile_m, tile_n), group), count) for q, kv, count in call.requests]
-    most_m, most_n = max(len(t) for t, _ in per_request), max(max(t) for t, _ in per_request)
+    per_request = [
+        (query_tiles(attention, q, kv, (tile_m, tile_n), group), ceil_div(kv, tile_n), count)
+        for q, kv, count in call.requests
+    ]
+    most_m, most_n = max(len(t) for t, _, _ in per_request), max(max(t) for t, _, _ in per_request)
     static = call.number("num_splits") or static_splits(call, heads, most_m, most_n)
-    total = sum(len(tiles) * max(tiles) * count for tiles, count in per_request)
+    total = sum(len(tiles) * whole * count for tiles, whole, count in per_request)
     dynamic = call.batch.size <= DYNAMIC_MAX_REQUESTS and static > 1
-    per_sm = max(1, ceil(1.1 * total * heads / machine.sms)) if dynamic else 1
-    jobs: list[Job] = []
+    counted = attention.num_qo_heads if call.knobs["pack_gqa"] is False else heads
+    per_sm = max(1, ceil(1.1 * total * counted / machine.sms)) if dynamic else 1
+    requests: list[tuple[int, list[Job]]] = []
     splits = 1
-    for tiles, count in per_request:
-        chosen = min(max(ceil_div(max(tiles), per_sm), 1), static) if dynamic else 1
+    for tiles, whole, count in per_request:
+        chosen = min(max(ceil_div(whole, per_sm), 1), static) if dynamic else 1
         splits = max(splits, chosen)
-        for n in reversed(tiles):
-            jobs.extend(split_jobs(n, chosen, heads * count))
+        jobs = [job for n in reversed(tiles) for job in split_jobs(n, chosen, heads * count)]
+        requests.append((ceil_div(whole, chosen), jobs))
+    if attention.sliding_window is None:
+        requests.sort(key=lambda request: -request[0])
+    jobs = [job for _, own in requests for job in own]
     if call.batch.uniform and most_m == 1:
         jobs.sort(key=lambda job: -job[1])
-    tile = tile_work(machine, attention, tile_m, tile_n)
-    requested = heads * sum(sum(tiles) * count for tiles, count in per_request) * tile.bytes
+    tile = tile_work(machine, attention, tile_m, tile_n, call.batch.page_size)
+    requested = heads * sum(sum(tiles) * count for tiles, _, count in per_request) * tile.bytes
     rows = float(call.batch.total_q * attention.num_qo_heads)
-    units = heads * sum(len(tiles) * count for tiles, count in per_request)
+    units = heads * sum(len(tiles) * count for tiles, _, count in per_request)
     visits = units / (attention.num_kv_heads * call.batch.size)
-    in_call = call.knobs["scheduler_metadata"] == "per_call" or call.batch.phase != "decode" or attention.is_latent
     return Plan(
         variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
         kernel=kernel_name(attention),
@@ -56,14 +68,35 @@ def plan(call: Call) -> Plan:
         unit_count=units,
         num_splits=splits,
         merge_splits=splits,
+        merge_slots=int(merge_slots_of(static)),
         merge_launched=static > 1,
         partial_rows=rows * splits if splits > 1 else 0.0,
         partial_row_bytes=partial_row_bytes(attention),
         row_fill=rows / (units * tile_m),
         requests=call.batch.size,
-        extra_seconds=METADATA_SECONDS if in_call else 0.0,
+        extra_seconds=METADATA_SECONDS if schedules_in_call(call) else 0.0,
         workspace_bytes=int(static * rows * partial_row_bytes(attention)) if static > 1 else 0,
     )
+
+
+def merge_slots_of(static: T) -> T:
+    """Splits that the merge kernel is compiled for: the next power of two from 16 to 256."""
+    return (static > 1) * (16 * (1 + (static > 16) + 2 * (static > 32) + 4 * (static > 64) + 8 * (static > 128)))
+
+
+def packed_heads(call: Call, tile: tuple[int, int]) -> int:
+    """Query heads in one tile: always the whole group where pages are loaded without TMA, else as asked."""
+    rows, keys = tile
+    group = call.attention.group_size
+    loads_by_tma = call.batch.page_size % keys == 0 and max(call.batch.q_lens) * group > rows
+    return 1 if loads_by_tma and call.knobs["pack_gqa"] is False else group
+
+
+def schedules_in_call(call: Call) -> bool:
+    """Whether the scheduler kernel runs inside the call: everywhere but in plain decode with metadata at hand."""
+    attention = call.attention
+    plain = attention.sliding_window is None and attention.chunk_size is None and not attention.is_latent
+    return call.batch.phase != "decode" or not plain or call.knobs["scheduler_metadata"] == "per_call"
 
 
 def static_splits(call: Call, heads: int, m_tiles: int, n_tiles: int) -> int:

@@ -27,6 +27,7 @@ ABSENT = 1e-12
 LIMITS: dict[str, tuple[float, float]] = {
     "floor_seconds": (5e-7, 1e-4),
     "tile_seconds": (1e-9, 1e-5),
+    "page_seconds": (1e-12, 1e-7),
     "cta_bytes_per_s": (1e9, 2e12),
     "sm_bytes_per_s": (2e9, 4e12),
     "dram_fraction": (0.3, 1.0),
@@ -38,6 +39,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "row_tiles": (1e-2, 20.0),
     "merge_seconds": (1e-8, 3e-5),
     "merge_split_seconds": (1e-10, 2e-6),
+    "merge_slot_seconds": (1e-11, 1e-6),
     "merge_bytes_per_s": (1e10, 1e14),
     "request_seconds": (1e-11, 1e-6),
     "empty_cta_seconds": (1e-9, 1e-5),
@@ -90,7 +92,7 @@ def fit_parameters(points: Sequence[Point], start: Parameters, names: Sequence[s
         parameters=with_fitted(start, names, np.exp(solution.x).tolist()),
         names=names,
         condition=float(singular[0] / max(singular[-1], 1e-12)),
-        uncertainty=dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True)),
+        uncertainty=dict(zip(names, np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist(), strict=True)),
         errors=errors_at(solution.x),
     )
 

@@ -26,7 +26,7 @@ _EXTEND = (
 _EMPTY = "empty_cta_seconds"
 
 FITTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("fa3", "decode"): (*_DECODE, "matrix_fraction"),
+    ("fa3", "decode"): (*_DECODE, "matrix_fraction", "page_seconds", "merge_slot_seconds", "extra_fraction"),
     ("fa3", "extend"): (*_EXTEND, "sm_bytes_per_s", "extra_fraction", "merge_seconds"),
     ("fa3", "mla"): (*_DECODE, "matrix_fraction", "extra_fraction"),
     ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY),

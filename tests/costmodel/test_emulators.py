@@ -36,9 +36,11 @@ def test_fa3_shortens_the_split_count_on_the_device():
 
 
 def test_fa3_packs_heads_only_when_asked():
-    packed = fa3.plan(call("fa3", GQA, Batch.decode([4096] * 8), num_splits=1))
-    unpacked = fa3.plan(call("fa3", GQA, Batch.decode([4096] * 8), num_splits=1, pack_gqa=False))
-    assert unpacked.unit_count == 4 * packed.unit_count
+    packed = fa3.plan(call("fa3", GQA, Batch.extend([512], [512], page_size=128), num_splits=1))
+    unpacked = fa3.plan(call("fa3", GQA, Batch.extend([512], [512], page_size=128), num_splits=1, pack_gqa=False))
+    assert (packed.unit_count, unpacked.unit_count) == (8 * 16, 32 * 4)
+    always = fa3.plan(call("fa3", GQA, Batch.decode([4096] * 8), num_splits=1, pack_gqa=False))
+    assert always.unit_count == 8 * 8  # pages below a tile are loaded without TMA, which packs
 
 
 def test_fa3_causal_tiles_by_hand():
