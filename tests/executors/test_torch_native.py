@@ -1,5 +1,7 @@
 """Every form of torch_native gives the reference's answer; what SDPA lacks is refused."""
 
+import random
+
 import pytest
 import torch
 
@@ -36,6 +38,22 @@ def test_every_candidate_is_right(name: str, cpu: Profile) -> None:
         for candidate in candidates:
             accuracy = check(backend.prepare(inputs, candidate.knobs), reference)
             assert accuracy.correct, (candidate.key, accuracy)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+def test_the_tolerance_rejects_no_right_answer(dtype: str, cpu: Profile) -> None:
+    draw = random.Random(dtype)
+    for seed in range(12):
+        kv_heads = draw.choice([1, 2, 4])
+        heads, width = kv_heads * draw.choice([1, 2, 7]), draw.choice([32, 64, 128])
+        attention = Attention(heads, kv_heads, width, dtype=dtype, kv_dtype=dtype)
+        lens = [draw.choice([1, 2, 17, 300, 900]) for _ in range(draw.choice([1, 3]))]
+        batch = Batch.decode(lens) if seed % 2 else Batch.extend([draw.randint(1, min(n, 40)) for n in lens], lens)
+        inputs = make_inputs(attention, batch, seed=seed, slots=1)
+        reference = make_reference(inputs)
+        for candidate in TorchNative().candidates(attention, batch, cpu):
+            accuracy = check(TorchNative().prepare(inputs, candidate.knobs), reference)
+            assert accuracy.correct, (attention, batch, candidate.key, accuracy)
 
 
 @pytest.mark.parametrize("form", ["per_request", "trimmed", "padded"])
