@@ -1,4 +1,4 @@
-"""Recordings: records read back from files, damaged ones counted, and the folder of those that come with the project."""
+"""Recordings: records read back from files, damaged ones counted, and those that come with the project."""
 
 import lzma
 from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Give the lines that are not empty; where the compression breaks off, one that is no record stands for the rest."""
+    """Give the lines that are not empty; one that is no record stands for what broken compression hides."""
     try:
         with _opened(path) as file:
             for line in file:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from costmodel import Attention, Batch
+from executors.backends.flashinfer_modules import modules
 from executors.backends.knob_values import knob_values
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
 from executors.environment import installed_version
@@ -76,15 +77,20 @@ class FlashInfer(Backend):
         return (Knob("use_tensor_cores", ("auto", True), via="sglang_env"),)
 
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
-        """Make a wrapper, plan once and bind one call per KV copy."""
-        attention, batch = inputs.attention, inputs.batch
-        decode = batch.phase == "decode"
-        if attention.is_latent or not decode:
+        """Make a wrapper, plan once and bind one call per KV copy.
+
+        Raises:
+            Incompatible: The kernel is not compiled and must not be.
+            ValueError: A knob is unknown or out of range.
+        """
+        attention = inputs.attention
+        with modules(self.name):
+            if inputs.batch.phase == "decode" and not attention.is_latent:
+                return _decode(inputs, knob_values(self.name, knobs, {"use_tensor_cores": "auto"})["use_tensor_cores"])
             kernel = knob_values(self.name, knobs, {"kernel": "auto"})["kernel"]
             if kernel not in KERNELS:
                 raise ValueError(f"flashinfer: kernel={kernel!r} is not one of {', '.join(KERNELS)}")
             return _mla(inputs, str(kernel)) if attention.is_latent else _prefill(inputs, str(kernel))
-        return _decode(inputs, knob_values(self.name, knobs, {"use_tensor_cores": "auto"})["use_tensor_cores"])
 
 
 @dataclass(frozen=True, slots=True)

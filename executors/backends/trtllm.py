@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
+from executors.backends.flashinfer_modules import modules
 from executors.backends.knob_values import knob_values
 from executors.base import Backend, Knob, Knobs, Prepared
 from executors.environment import installed_version
@@ -58,7 +59,13 @@ class TrtllmMha(Backend):
         return ()
 
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
-        """Allocate a zeroed workspace (its head holds semaphores) and bind one call per KV copy."""
+        """Allocate a zeroed workspace (its head holds semaphores), compile, and bind one call per KV copy.
+
+        Raises:
+            Incompatible: The kernel is not compiled and must not be.
+        """
+        import time
+
         import torch
         from flashinfer.decode import trtllm_batch_decode_with_kv_cache
 
@@ -85,4 +92,10 @@ class TrtllmMha(Backend):
                 out=torch.empty_like(q),
             )
 
-        return Prepared(run, path="XQA", workspace_bytes=WORKSPACE_BYTES, keep=(workspace, sinks))
+        started = time.perf_counter()
+        with modules(self.name):
+            run(0)
+        seconds = time.perf_counter() - started
+        return Prepared(
+            run, compile_seconds=seconds, path="XQA", workspace_bytes=WORKSPACE_BYTES, keep=(workspace, sinks)
+        )

@@ -3,12 +3,16 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from executors.recordings import PACKAGED, read_records
 from executors.registry import get_backend
-from executors.sweeps.candidates import SWEPT, TORCH, candidates
+from executors.sweeps.again import agreement, recorded_tasks
+from executors.sweeps.candidates import backends_of, candidates
+from executors.sweeps.count import table
+from executors.sweeps.pack import latest, pack
 from executors.sweeps.runner import Task, sweep
 from executors.sweeps.sets import SETS, workloads
 from executors.sweeps.warm import warm
@@ -20,45 +24,94 @@ say = partial(print, flush=True)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 wrong usage."""
     options = _parser().parse_args(arguments)
-    profile = load_profile(options.profile) if options.profile else detect_profile(options.device)
-    tasks = {name: _tasks(options, name, profile) for name in options.set.split(",")}
-    if options.command == "list":
-        for name, found in tasks.items():
-            say(f"{name}: {len(found)} workloads, {sum(len(c) for _, c in found)} candidates")
-    elif options.command == "warm":
-        together = [task for found in tasks.values() for task in found]
-        say(warm(together, options.device, workers=options.workers, seconds=options.budget_seconds))
-    else:
-        for name, found in tasks.items():
-            _run(options, name, found)
+    COMMANDS[options.command](options)
     return 0
+
+
+def list_sets(options: argparse.Namespace) -> None:
+    """Say how many workloads and candidates the sets have."""
+    for name, found in _sets(options).items():
+        say(f"{name}: {len(found)} workloads, {sum(len(c) for _, c in found)} candidates")
+
+
+def warm_up(options: argparse.Namespace) -> None:
+    """Compile what the sets will launch."""
+    together = [task for found in _sets(options).values() for task in found]
+    say(warm(together, options.device, workers=options.workers, seconds=options.budget_seconds))
+
+
+def run_sets(options: argparse.Namespace) -> None:
+    """Measure the sets, one after the other."""
+    for name, found in _sets(options).items():
+        done = _run(options, name, found)
+        say(f"[{name}] next: --start {options.start + done}")
+
+
+def run_again(options: argparse.Namespace) -> None:
+    """Measure recorded candidates again and say how far the times are apart."""
+    before = read_records(options.records).records
+    _run(options, "again", recorded_tasks(before, rows=options.rows, seed=options.seed))
+    say(agreement(before, read_records(options.out / "again.jsonl").records))
+
+
+def count_records(options: argparse.Namespace) -> None:
+    """Print how many records there are."""
+    loaded = read_records(options.records)
+    say(table(loaded.records))
+    if loaded.damaged:
+        say(f"\n{loaded.damaged} damaged lines are left out")
+
+
+def pack_records(options: argparse.Namespace) -> None:
+    """Write the last record of each candidate to one compressed file."""
+    loaded = read_records(options.records)
+    kept = latest(loaded.records)
+    pack(kept, options.out)
+    say(f"{len(kept)} of {len(loaded.records)} records to {options.out}, {loaded.damaged} damaged lines left out")
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "list": list_sets,
+    "warm": warm_up,
+    "run": run_sets,
+    "again": run_again,
+    "count": count_records,
+    "pack": pack_records,
+}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m executors.sweeps", description=__doc__)
-    parser.add_argument("command", choices=("list", "warm", "run"))
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--set", default="decode", help=f"comma-separated: {', '.join(SETS)}")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--profile", help="a profile by name instead of the device's own")
-    parser.add_argument("--backends", help="comma-separated; default: all that a sweep covers")
+    parser.add_argument("--backends", help="comma-separated; default: all that a set covers")
     parser.add_argument("--budget-seconds", type=float, default=300.0, help="for each set")
-    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of <set>.jsonl")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder of <set>.jsonl; pack: the file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--start", type=int, default=0, help="leave out the first so many workloads of a set")
     parser.add_argument("--limit", type=int, help="only the first so many workloads of a set")
     parser.add_argument("--workers", type=int, default=12, help="processes that compile")
+    parser.add_argument("--records", type=Path, nargs="+", default=[PACKAGED], help="what again, count and pack read")
+    parser.add_argument("--rows", type=int, default=400, help="again: candidates")
     return parser
 
 
+def _sets(options: argparse.Namespace) -> dict[str, list[Task]]:
+    profile = load_profile(options.profile) if options.profile else detect_profile(options.device)
+    return {name: _tasks(options, name, profile) for name in options.set.split(",")}
+
+
 def _tasks(options: argparse.Namespace, name: str, profile: Profile) -> list[Task]:
-    names = options.backends.split(",") if options.backends else TORCH if name in ("torch", "cpu") else SWEPT
+    names = options.backends.split(",") if options.backends else backends_of(name)
     work = workloads(name, seed=options.seed, limit=options.limit)[options.start :]
     return [(item, candidates(item, profile, seed=options.seed, names=names)) for item in work]
 
 
-def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task]) -> None:
-    """Measure one set and append its records."""
+def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task]) -> int:
+    """Measure tasks and append their records; give how many were done."""
     from executors.sweeps.store import CANDIDATE_SECONDS, SweepMeasurer, writer
 
     started = time.monotonic()
@@ -75,7 +128,7 @@ def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task]) -> None:
             deadline=started + options.budget_seconds,
             log=lambda line: say(f"[{name}] {line}"),
         )
-    say(f"[{name}] next: --start {options.start + tally.workloads}")
+    return tally.workloads
 
 
 if __name__ == "__main__":

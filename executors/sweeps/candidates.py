@@ -11,21 +11,29 @@ from executors.sweeps.sets import ALL, Workload
 from hwprofiles import Profile
 
 SWEPT = ("fa3", "flashinfer", "flashmla", "triton", "attnroof_triton", "trtllm_mha")
-TORCH = ("torch_native", "flex_attention")
+_PYTORCH = {"torch": ("torch_native",), "flex": ("flex_attention",), "cpu": ("torch_native", "flex_attention")}
+"""Sets that PyTorch's own attention has for itself."""
 _SPLITS = ("num_splits", "max_kv_splits")
 _EACH = frozenset({"fa3"})
 """Backends whose every split count is measured; of the others every power of two."""
+
+
+def backends_of(set_name: str) -> tuple[str, ...]:
+    """Name the backends that a set asks."""
+    return _PYTORCH.get(set_name, SWEPT)
 
 
 def candidates(workload: Workload, profile: Profile, *, seed: int, names: Sequence[str] = SWEPT) -> list[Candidate]:
     """List what to measure.
 
     Args:
-        workload: With `breadth` points beside each default, or the whole split ladder.
+        workload: With its own list, `breadth` points beside each default, or the whole split ladder.
         profile: The device.
         seed: Draws the points.
         names: Backends to ask.
     """
+    if workload.only:
+        return [c for c in workload.only if c.backend in names and get_backend(c.backend).implementation() is not None]
     random = Random(f"{seed}/{workload.attention}/{workload.batch}")
     found: list[Candidate] = []
     for name in names:

@@ -38,3 +38,9 @@ CPU = tuple(
     for qo, kv, dim in ((32, 8, 128), (16, 2, 128), (8, 1, 128), (14, 2, 64), (12, 12, 64))
     for dtype in ("fp32", "bf16")
 )
+MODELS = (
+    (Attention(32, 8, 128), Attention(32, 8, 128), 36),
+    (Attention(8, 1, 128), Attention(8, 1, 128), 80),
+    (Attention.mla(128), Attention.mla(128, form="expanded"), 61),
+)
+"""Layer in decode, layer in prefill and number of layers: Qwen3-8B, Llama 3 70B at TP 8, DeepSeek-V3."""

@@ -1,11 +1,12 @@
 """The sets of workloads by name: fixed lists for a seed, shuffled so that any beginning is a fair sample."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
 from costmodel import Attention, Batch
+from executors.outcome import Candidate
 from executors.sweeps import layers
 from executors.sweeps.draw import PAGES, Span, fits, lengths, pick
 
@@ -21,6 +22,8 @@ class Workload:
     batch: Batch
     breadth: int
     """Candidates beside the default per backend; `ALL` sweeps every split count."""
+    only: tuple[Candidate, ...] = field(default=(), hash=False)
+    """Measure these and no others."""
 
 
 ALL = 1_000
@@ -79,9 +82,40 @@ def _other(random: Random) -> Iterator[Workload]:
         yield from _grown(2, partial(_prefill, random, layer))
 
 
+def _builds(random: Random) -> Iterator[Workload]:
+    """Absorbed MLA on each FA3 build: the one without the 64/512 kernel answers with garbage, which must be seen."""
+    builds = ("flash_attn_interface", "fa3_fwd_interface")
+    only = tuple(Candidate("fa3", {"build": build}) for build in builds)
+    for layer in layers.MLA:
+        for _ in range(2):
+            kv = lengths(random, Span(4, 64).draw(random), Span(1024, 16384).draw(random), ragged=False)
+            yield Workload(layer, Batch.decode(kv, page_size=64), 0, only)
+
+
+def _stack(random: Random) -> Iterator[Workload]:
+    """Whole steps of models: plan once, then KV write and call layer by layer."""
+    for layer, prefill, count in layers.MODELS:
+        for size, kv in ((1, 8192), (64, 4096)):
+            yield Workload(layer, replace(Batch.decode([kv] * size, page_size=64), layers=count), 0)
+        yield Workload(prefill, replace(Batch.extend([2048], [2048], page_size=64), layers=count), 0)
+
+
 def _torch(random: Random) -> Iterator[Workload]:
-    """Small batches for PyTorch's own attention, which launches once a request."""
-    yield from _grown(12, partial(_decode_any, random, Span(1, 8), Span(128, 8192), breadth=ALL))
+    """Batches for PyTorch's SDPA, which launches once a request: few requests, each long enough for a cold cache."""
+    yield from _grown(20, partial(_decode_any, random, Span(1, 12), Span(2048, 32768), breadth=3))
+    for _ in range(10):
+        layer = pick(random, layers.GQA, layers.GQA_WEIGHTS)
+        q = Span(512, 4096).draw(random)
+        yield Workload(layer, Batch("extend", (q,), (q,), random.choice(PAGES)), 2)
+
+
+def _flex(random: Random) -> Iterator[Workload]:
+    """Batches for FlexAttention, which compiles for seconds."""
+    yield from _grown(6, partial(_decode_any, random, Span(1, 12), Span(2048, 32768), breadth=1))
+    for _ in range(4):
+        layer = pick(random, layers.GQA, layers.GQA_WEIGHTS)
+        q = Span(512, 4096).draw(random)
+        yield Workload(layer, Batch("extend", (q,), (q,), random.choice(PAGES)), 0)
 
 
 def _cpu(random: Random) -> Iterator[Workload]:
@@ -99,7 +133,10 @@ SETS: dict[str, Callable[[Random], Iterator[Workload]]] = {
     "extend": _extend,
     "mla": _mla,
     "other": _other,
+    "builds": _builds,
+    "stack": _stack,
     "torch": _torch,
+    "flex": _flex,
     "cpu": _cpu,
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import fake_libraries
 import pytest
 
-from costmodel import Attention, Batch
+from costmodel import Attention, Batch, Incompatible
 from executors.backends import fa3, flashinfer, flashmla
 from executors.backends.fa3 import Fa3
 from executors.backends.flashinfer import FlashInfer
@@ -148,6 +148,26 @@ def test_a_wrong_knob_is_named(backend: Backend, knobs: Knobs, message: str) -> 
     inputs = make_inputs(GQA, DECODE, "cpu", seed=1, slots=1)
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         backend.prepare(inputs, knobs)
+
+
+@pytest.mark.parametrize(("attention", "batch"), [(GQA, DECODE), (GQA, EXTEND), (MLA, DECODE)])
+def test_a_kernel_that_must_not_be_compiled_is_a_reason(
+    monkeypatch: pytest.MonkeyPatch, libraries: dict[str, Any], attention: Attention, batch: Batch
+) -> None:
+    class MissingJITCacheError(RuntimeError):
+        pass
+
+    def plan(*_: object, **__: object) -> None:
+        raise MissingJITCacheError("not in the cache")
+
+    wrappers = [libraries["flashinfer"].BatchDecodeWithPagedKVCacheWrapper]
+    wrappers.append(libraries["flashinfer"].BatchPrefillWithPagedKVCacheWrapper)
+    wrappers.append(libraries["flashinfer.mla"].BatchMLAPagedAttentionWrapper)
+    for wrapper in wrappers:
+        monkeypatch.setattr(wrapper, "plan", plan)
+    inputs = make_inputs(attention, batch, "cpu", seed=1, slots=1)
+    with pytest.raises(Incompatible, match="no compiled module for this call"):
+        FlashInfer().prepare(inputs, {})
 
 
 @pytest.mark.parametrize("backend", [Fa3(), FlashInfer(), FlashMla()])

@@ -9,7 +9,7 @@ import pytest
 from costmodel import Attention, Batch
 from executors.outcome import Accuracy, Candidate, Failed, Measured, Outcome, Rejected
 from executors.sweeps import candidates as candidates_module
-from executors.sweeps.candidates import SWEPT, candidates
+from executors.sweeps.candidates import SWEPT, backends_of, candidates
 from executors.sweeps.prebuilt import has_module
 from executors.sweeps.runner import describe, sweep
 from executors.sweeps.sets import ALL, CACHE_BYTES, SETS, Workload, workloads
@@ -98,6 +98,29 @@ def test_no_candidate_needs_a_module_that_the_host_lacks() -> None:
             assert has_module(candidate.backend, work.attention, work.batch)
             if candidate.backend == "flashinfer":
                 assert work.attention.head_dim in (64, 128)
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_the_build_that_answers_mla_with_garbage_is_measured_beside_the_right_one() -> None:
+    for work in workloads("builds"):
+        assert work.attention.is_latent
+        builds = [c.knobs["build"] for c in candidates(work, H200, seed=0)]
+        assert builds == ["flash_attn_interface", "fa3_fwd_interface"]
+        assert candidates(work, H200, seed=0, names=("triton",)) == []
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_whole_steps_have_the_layers_of_their_models() -> None:
+    work = workloads("stack")
+    assert {w.batch.layers for w in work} == {36, 61, 80}
+    assert {w.batch.phase for w in work} == {"decode", "extend"}
+    assert all(len(candidates(w, H200, seed=0)) >= 3 for w in work)
+
+
+def test_pytorch_has_sets_for_itself() -> None:
+    assert backends_of("torch") == ("torch_native",)
+    assert backends_of("flex") == ("flex_attention",)
+    assert backends_of("decode") == SWEPT
 
 
 @pytest.mark.usefixtures("all_installed")
