@@ -40,6 +40,8 @@ def test_json_is_one_document():
     assert document["refused"] is None
     assert [c["field"] for c in document["changed"]] == ["--attention-backend", "--page-size"]
     assert document["warnings"] == []
+    assert document["default"] is None
+    assert document["ours"]["decode_us"] > 0
 
 
 def test_what_sglang_accepts_and_kernels_do_not_is_warned_about():
@@ -55,6 +57,8 @@ def test_a_refusal_ends_with_no():
     result = run("sglang", "--model", model, "--gpu", "h200", "--", "--attention-backend", "trtllm_mla")
     assert isinstance(result.exception, AnswerIsNo)
     assert "Blackwell" in str(result.exception)
+    assert "SGLang would serve with prefill=fa3, decode=fa3" in result.stdout
+    assert "we would pick prefill=" in result.stdout
 
 
 def test_an_unknown_flag_is_a_refusal_of_the_parser():
