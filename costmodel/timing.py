@@ -86,7 +86,7 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     tile = plan.tile
     factor = p.factor(plan.kernel)
     own = factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
-    stream = factor * tile.bytes / p.sm_bytes_per_s
+    stream = factor * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)
     matrix = factor * tile.matrix_seconds / p.matrix_fraction
     exps = factor * tile.exp_seconds / p.exp_fraction
     o = p.overlap

@@ -73,7 +73,9 @@ def _tiles(
     tile, factor, j, o = plans.sample.tile, p.factor(plans.sample.kernel), p.join, p.overlap
     own = (factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)) ** j
     matrix, exps = factor * tile.matrix_seconds / p.matrix_fraction, factor * tile.exp_seconds / p.exp_fraction
-    per_sm_load = (factor * tile.bytes / p.sm_bytes_per_s) ** j + (matrix**o + exps**o) ** (j / o)
+    per_sm_load = (factor * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)) ** j + (
+        matrix**o + exps**o
+    ) ** (j / o)
     dram = dram_bytes / ((loads * widths).sum(axis=1) * machine.memory_bytes_per_s * p.dram_fraction)
     running = widths[:, ::-1].cumsum(axis=1)[:, ::-1]
     per_sm = ceil_div(running.astype(np.int64), machine.sms)

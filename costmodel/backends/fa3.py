@@ -20,8 +20,8 @@ DYNAMIC_MAX_REQUESTS = 992
 HEAD_L2_BYTES = 50 * 2**20
 WHOLE_TILES = 4
 """KV tiles up to which a request is not split."""
-METADATA_SECONDS = 2.5e-6
-"""The scheduler kernel when it runs inside the call."""
+METADATA_SECONDS, SORT_SECONDS = 2.0e-6, 1.0e-6
+"""The scheduler kernel inside the call, when it decides splits and when it only sorts."""
 
 
 def plan(call: Call) -> Plan:
@@ -74,7 +74,7 @@ def plan(call: Call) -> Plan:
         partial_row_bytes=partial_row_bytes(attention),
         row_fill=rows / (units * tile_m),
         requests=call.batch.size,
-        extra_seconds=METADATA_SECONDS if schedules_in_call(call) else 0.0,
+        extra_seconds=(METADATA_SECONDS if static > 1 else SORT_SECONDS) if schedules_in_call(call) else 0.0,
         workspace_bytes=int(static * rows * partial_row_bytes(attention)) if static > 1 else 0,
     )
 
