@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from executors.recordings import PACKAGED, read_records
 from executors.registry import get_backend
@@ -17,6 +18,9 @@ from executors.sweeps.runner import Task, sweep
 from executors.sweeps.sets import SETS, workloads
 from executors.sweeps.warm import warm
 from hwprofiles import Profile, detect_profile, load_profile
+
+if TYPE_CHECKING:
+    from executors.sweeps.store import SweepMeasurer
 
 say = partial(print, flush=True)
 
@@ -41,16 +45,18 @@ def warm_up(options: argparse.Namespace) -> None:
 
 
 def run_sets(options: argparse.Namespace) -> None:
-    """Measure the sets, one after the other."""
-    for name, found in _sets(options).items():
-        done = _run(options, name, found)
-        say(f"[{name}] next: --start {options.start + done}")
+    """Measure the sets, one after the other, in one worker."""
+    with _measurer(options) as measurer:
+        for name, found in _sets(options).items():
+            done = _run(options, name, found, measurer)
+            say(f"[{name}] next: --start {options.start + done}")
 
 
 def run_again(options: argparse.Namespace) -> None:
     """Measure recorded candidates again and say how far the times are apart."""
     before = read_records(options.records).records
-    _run(options, "again", recorded_tasks(before, rows=options.rows, seed=options.seed))
+    with _measurer(options) as measurer:
+        _run(options, "again", recorded_tasks(before, rows=options.rows, seed=options.seed), measurer)
     say(agreement(before, read_records(options.out / "again.jsonl").records))
 
 
@@ -110,24 +116,29 @@ def _tasks(options: argparse.Namespace, name: str, profile: Profile) -> list[Tas
     return [(item, candidates(item, profile, seed=options.seed, names=names)) for item in work]
 
 
-def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task]) -> int:
-    """Measure tasks and append their records; give how many were done."""
-    from executors.sweeps.store import CANDIDATE_SECONDS, SweepMeasurer, writer
+def _measurer(options: argparse.Namespace) -> "SweepMeasurer":
+    from executors.sweeps.store import CANDIDATE_SECONDS, SweepMeasurer
 
-    started = time.monotonic()
+    return SweepMeasurer(options.device, limit_seconds=CANDIDATE_SECONDS)
+
+
+def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task], measurer: "SweepMeasurer") -> int:
+    """Measure tasks and append their records; give how many were done."""
+    from executors.sweeps.store import writer
+
     options.out.mkdir(parents=True, exist_ok=True)
-    with SweepMeasurer(options.device, limit_seconds=CANDIDATE_SECONDS) as measurer:
-        for backend in sorted({candidate.backend for _, found in tasks for candidate in found}):
-            say(f"[{name}] {backend}: {get_backend(backend).implementation()}")
-        tally = sweep(
-            measurer,
-            tasks,
-            writer(options.out / f"{name}.jsonl", measurer),
-            seed=options.seed,
-            repeats=options.repeats,
-            deadline=started + options.budget_seconds,
-            log=lambda line: say(f"[{name}] {line}"),
-        )
+    for backend in sorted({candidate.backend for _, found in tasks for candidate in found}):
+        say(f"[{name}] {backend}: {get_backend(backend).implementation()}")
+    write = writer(options.out / f"{name}.jsonl", measurer)
+    tally = sweep(
+        measurer,
+        tasks,
+        write,
+        seed=options.seed,
+        repeats=options.repeats,
+        deadline=time.monotonic() + options.budget_seconds,
+        log=lambda line: say(f"[{name}] {line}"),
+    )
     return tally.workloads
 
 

@@ -40,6 +40,8 @@ CASES: list[tuple[str, Attention, Batch, Knobs]] = [
     ("flashinfer", GQA, DECODE, {"use_tensor_cores": False}),
     ("flashinfer", GQA, DECODE_1, {}),
     ("flashinfer", FP8, DECODE, {}),
+    ("flashinfer", WINDOW, DECODE, {}),
+    ("flashinfer", WINDOW, CHUNK, {"kernel": "fa2"}),
     *(("flashinfer", GQA, batch, {"kernel": kernel}) for batch in (PREFILL, CHUNK, MIXED) for kernel in ("fa2", "fa3")),
     ("flashinfer", GQA, CHAIN, {}),
     ("flashinfer", GQA, TREE, {}),
@@ -60,7 +62,11 @@ CASES: list[tuple[str, Attention, Batch, Knobs]] = [
     *(("attnroof_triton", GQA, batch, {}) for batch in (DECODE, DECODE_1, PREFILL, CHUNK, MIXED, CHAIN, TREE)),
     *(("attnroof_triton", layer, DECODE, {}) for layer in (FP8, WINDOW, SINKS, MLA)),
     ("torch_native", GQA, DECODE, {}),
+    ("torch_native", GQA, DECODE, {"form": "padded"}),
+    ("torch_native", GQA, DECODE, {"sdpa": "cudnn"}),
     ("torch_native", GQA, CHUNK, {}),
+    ("flex_attention", GQA, DECODE, {"form": "padded"}),
+    ("flex_attention", GQA, CHUNK, {"form": "packed"}),
 ]
 
 
