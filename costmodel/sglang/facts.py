@@ -83,7 +83,7 @@ def gather_facts(model: Model, profile: Profile, options: Mapping[str, Any], tab
     if facts["speculative"] is not None:
         facts["speculative"] = str(facts["speculative"]).upper()
     flag, checkpoint = facts["quantization_flag"], facts["checkpoint_quantization"]
-    facts["quantization"] = effective_method(checkpoint, flag, facts["device"])
+    facts["quantization"] = effective_method(checkpoint, flag, facts["sm"])
     facts["quantization_known"] = is_known(facts["quantization"], facts)
     facts["quantization_conflict"] = conflicts(checkpoint, flag)
     if facts["chunked_prefill"] is None:

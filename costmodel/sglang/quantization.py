@@ -19,6 +19,10 @@ COMPATIBLE = {
 """`--quantization` value to the checkpoint methods it may be given for (../configs/model_config.py:1519)."""
 
 
+MARLIN_SINCE = 80
+"""Compute capability times ten from which AWQ and GPTQ run on Marlin kernels."""
+
+
 def checkpoint_method(config: Config) -> str | None:
     """Name the method that SGLang reads from a quantisation config; None for an unquantised checkpoint."""
     if not config:
@@ -45,10 +49,16 @@ def kv_cache_is_fp8(config: Config) -> bool:
     return str(named or "").strip().upper() == "FP8"
 
 
-def effective_method(checkpoint: str | None, flag: str | None, device: str) -> str | None:
-    """Name the method that runs: the flag or the checkpoint's, under the platform's kernel name."""
+def effective_method(checkpoint: str | None, flag: str | None, sm: int) -> str | None:
+    """Name the method that runs: the flag or the checkpoint's, under the platform's kernel name.
+
+    Args:
+        checkpoint: The checkpoint's method.
+        flag: Value of `--quantization`.
+        sm: NVIDIA compute capability times ten; 0 on other devices.
+    """
     method = flag if flag not in (None, "unquant") else checkpoint
-    if device == "cuda" and method in ("awq", "gptq"):
+    if sm >= MARLIN_SINCE and method in ("awq", "gptq"):
         return f"{method}_marlin"
     return method
 

@@ -154,6 +154,7 @@ def test_quantisation_depends_on_the_platform():
     gptq = model_of("LlamaForCausalLM", quantization_config={"quant_method": "gptq", "bits": 4})
     assert resolve(gptq, "h200").refused is None
     assert resolve(gptq, "mi300x").stage == "resolve"
+    assert resolve(gptq, "nvidia-t4").stage == "resolve"
     fp8 = model_of("LlamaForCausalLM", quantization_config={"quant_method": "fp8"})
     assert "drop the flag" in str(resolve(fp8, "h200", "--quantization", "awq").refused)
 
