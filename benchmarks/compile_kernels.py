@@ -21,7 +21,7 @@ from triton.backends.compiler import GPUTarget
 from costmodel import Attention, Batch
 from executors.inputs import make_inputs
 from executors.kernels.launch import Call, Launcher
-from executors.kernels.tiling import SHARED_BYTES, tile_of
+from executors.kernels.tiling import HOPPER, SHARED_BYTES, tile_of
 
 MAX_SPILL_BYTES = 64
 TARGET = GPUTarget("cuda", 90, 32)
@@ -83,7 +83,9 @@ def workloads() -> Iterator[tuple[str, Attention, Batch]]:
     yield "decode soft cap", Attention(16, 8, 256, logit_soft_cap=50.0), Batch.decode([2048])
     for heads in (16, 32, 64, 128):
         yield f"mla {heads} heads", Attention.mla(heads), Batch.decode([2048], page_size=64)
-    yield "mla 16 heads page 1", Attention.mla(16), Batch.decode([2048])
+    for heads in (16, 128):
+        yield f"mla {heads} heads page 1", Attention.mla(heads), Batch.decode([2048])
+    yield "mla verify", Attention.mla(64), Batch.verify([2048], 4, page_size=64)
     yield "mla fp8", Attention.mla(16, kv_dtype="fp8_e4m3"), Batch.decode([2048], page_size=64)
     for dim in (64, 128, 256):
         yield f"prefill dim {dim}", Attention(16, 2, dim), Batch.extend([512], [512])
@@ -116,7 +118,7 @@ def main() -> int:
             continue
         inputs = make_inputs(attention, batch, "cpu", seed=0, slots=1)
         for knobs in [{}, *(knob_values() if options.all else ())]:
-            tile = tile_of(attention, batch, knobs, tma=True)
+            tile = tile_of(attention, batch, knobs, target=HOPPER)
             launcher = Launcher(inputs, tile, 2, HOPPER_SMS, pdl=True)
             for call in launcher.calls(0, torch.empty_like(inputs.q[..., : attention.value_dim])):
                 bad += report(name, tile, call, is_default=not knobs)
@@ -128,15 +130,15 @@ def report(name: str, tile: Any, call: Call, is_default: bool) -> bool:
     if kernel == "merge":
         sizes = ""
     else:
-        load = ("tma " if tile.tma else "") + tile.source
+        load = ("tma " if tile.tma or tile.specialized else "") + tile.source
         sizes = f"{tile.block_m}x{tile.block_n} w{tile.num_warps} s{tile.num_stages} {load}"
     try:
         made = compile_call(call)
     except triton.runtime.errors.OutOfResources as error:
-        print(f"{name:24} {kernel:6} {sizes:28} {error}")
+        print(f"{name:24} {kernel:13} {sizes:28} {error}")
         return is_default
     print(
-        f"{name:24} {kernel:6} {sizes:28} shared {made.shared / 1024:6.1f} KiB  registers {made.registers:3}  "
+        f"{name:24} {kernel:13} {sizes:28} shared {made.shared / 1024:6.1f} KiB  registers {made.registers:3}  "
         f"spill {made.spill_bytes:4} B  {made.instructions}",
         flush=True,
     )

@@ -1,8 +1,8 @@
 """Time the project's Triton kernels against FA3, FlashInfer and FlashMLA on a Hopper GPU.
 
-    PYTHONPATH=. python benchmarks/kernels.py [--only TEXT] [--quick] [--out FILE.jsonl]
+    PYTHONPATH=. python benchmarks/kernels.py [--only TEXT]... [--quick] [--out FILE.jsonl]
 
-For each shape: the libraries, the kernels' own choice, other tiles in both orientations and other split counts.
+For each shape: the libraries, the kernels' own choice, other tiles and orders, and other split counts.
 Variants compile in parallel beforehand. Times are per call inside a CUDA graph that rotates over copies of the KV.
 """
 
@@ -19,10 +19,11 @@ from pathlib import Path
 
 from costmodel import Attention, Batch
 from executors.kernels.form import Form
-from executors.kernels.tiling import SHARED_BYTES, Tile, default_tile, shape_tile, shared_bytes
+from executors.kernels.tiling import HOPPER, SHARED_BYTES, Tile, default_tile, shape_tile, shared_bytes
 
 HOPPER_SMS = 132
 LIBRARIES = ("fa3", "flashinfer", "flashmla")
+SPLITS = (0, 1, 2, 3, 4, 6, 8, 16)
 MIN_REPLAY_SECONDS = 400e-6
 REPEATS = 5
 
@@ -44,78 +45,93 @@ class Variant:
 
 
 def shapes() -> Iterator[Shape]:
-    gqa, small_kv = Attention(32, 8, 128), Attention(64, 8, 64)
+    gqa = Attention(32, 8, 128)
+    for heads, size, kv in (
+        (16, 1, 32768),
+        (16, 16, 8192),
+        (16, 64, 4096),
+        (64, 64, 4096),
+        (128, 32, 4096),
+        (128, 128, 4096),
+    ):
+        yield _decode(f"mla h{heads} b{size} {kv} p64", Attention.mla(heads), [kv] * size, 64)
+    ragged = [512 + 521 * (i % 31) for i in range(64)]
+    yield _decode("mla h128 ragged p64", Attention.mla(128), ragged, 64)
+    yield _decode("mla h16 b64 4096 p1", Attention.mla(16), [4096] * 64, 1)
+    yield _decode("mla h128 b32 4096 p1", Attention.mla(128), [4096] * 32, 1)
+    yield _decode("mla fp8 h16 b64 4096 p64", Attention.mla(16, kv_dtype="fp8_e4m3"), [4096] * 64, 64)
+    chain = Batch.verify([4096] * 32, 4, page_size=64)
+    yield Shape("mla verify h64 b32 4 of 4096 p64", Attention.mla(64), chain, Batch.verify([256], 4, page_size=64))
+    for count, length in ((1, 2048), (1, 4096), (1, 8192), (1, 16384), (8, 1024)):
+        yield _prefill(f"prefill {count}x{length}", gqa, count, length)
+    for dim in (64, 256):
+        yield _prefill(f"prefill d{dim} 1x4096", Attention(32, 8, dim), 1, 4096)
+    yield _prefill("prefill d192/128 1x4096", Attention.mla(16, form="expanded"), 1, 4096)
+    for page in (1, 64):
+        batch = Batch.extend([2048] * 2, [8192] * 2, page_size=page)
+        yield Shape(f"extend 2x2048+6144 p{page}", gqa, batch, Batch.extend([256], [512], page_size=page))
     for size, kv, page in (
         (1, 32768, 64),
         (4, 8192, 64),
         (16, 8192, 64),
+        (32, 4096, 64),
         (64, 4096, 64),
         (128, 2048, 64),
         (16, 8192, 1),
+        (64, 4096, 1),
     ):
         yield _decode(f"decode b{size} {kv} p{page}", gqa, [kv] * size, page)
-    yield _decode("decode b64 4096 p1", gqa, [4096] * 64, 1)
-    yield _decode("decode ragged p64", gqa, [512 + 521 * (i % 31) for i in range(64)], 64)
-    yield _decode("decode d64 b32 8192 p64", small_kv, [8192] * 32, 64)
-    yield _decode("decode tp8 b32 8192 p64", Attention(8, 1, 128), [8192] * 32, 64)
-    yield _decode("decode fp8 b64 8192 p64", Attention(32, 8, 128, kv_dtype="fp8_e4m3"), [8192] * 64, 64)
-    for heads, size, kv in ((16, 16, 8192), (16, 64, 4096), (128, 32, 4096), (128, 128, 4096)):
-        yield _decode(f"mla h{heads} b{size} {kv} p64", Attention.mla(heads), [kv] * size, 64)
-    yield _decode("mla fp8 h16 b64 4096 p64", Attention.mla(16, kv_dtype="fp8_e4m3"), [4096] * 64, 64)
-    for count, length in ((1, 2048), (1, 4096), (1, 8192), (1, 16384), (8, 1024)):
-        name = f"prefill {count}x{length} p1"
-        yield Shape(name, gqa, Batch.extend([length] * count, [length] * count), Batch.extend([256], [256]))
-    for page in (1, 64, 128):
-        batch = Batch.extend([2048] * 2, [8192] * 2, page_size=page)
-        yield Shape(f"extend 2x2048+6144 p{page}", gqa, batch, Batch.extend([256], [512], page_size=page))
-    yield Shape(
-        "verify b32 4 of 4096 p64",
-        gqa,
-        Batch.verify([4096] * 32, 4, page_size=64),
-        Batch.verify([256], 4, page_size=64),
-    )
+    yield _decode("decode ragged p64", gqa, ragged, 64)
+    yield _decode("decode d64 b32 8192 p64", Attention(64, 8, 64), [8192] * 32, 64)
+    yield _decode("decode d256 b16 8192 p64", Attention(32, 8, 256), [8192] * 16, 64)
+    for page in (64, 1):
+        fp8 = Attention(32, 8, 128, kv_dtype="fp8_e4m3")
+        yield _decode(f"decode fp8 b64 8192 p{page}", fp8, [8192] * 64, page)
 
 
 def _decode(name: str, attention: Attention, kv_lens: list[int], page: int) -> Shape:
     return Shape(name, attention, Batch.decode(kv_lens, page_size=page), Batch.decode([256], page_size=page))
 
 
+def _prefill(name: str, attention: Attention, count: int, length: int) -> Shape:
+    return Shape(name, attention, Batch.extend([length] * count, [length] * count), Batch.extend([256], [256]))
+
+
 def variants(shape: Shape, quick: bool) -> list[Variant]:
-    """List the own choice first, then other tiles, then other splits of the own tile."""
+    """List the own choice first, then other tiles and orders, each of a decode step with several splits."""
     attention, batch = shape.attention, shape.batch
-    default = default_tile(attention, batch, tma=True)
+    default = default_tile(attention, batch, target=HOPPER)
     found = [Variant(default, label="default")]
     if quick:
         return found
     form = Form.of(attention, batch)
     few_rows = max(batch.q_lens) * form.group < 64
     kv_bytes = 1.0 if form.widen else 2.0
-    for sizes in _sizes(form, few_rows):
-        tile = shape_tile(attention, batch, sizes, tma=True)
-        fits = shared_bytes(form, replace(tile, num_stages=max(1, tile.num_stages - 1)), kv_bytes) <= SHARED_BYTES
-        if fits:
-            found.append(Variant(tile))
-            if few_rows and not form.widen:
-                found.append(Variant(replace(tile, kv_major=not tile.kv_major)))
-    if few_rows and default.source == "page" and not form.latent:
-        found.append(Variant(replace(default, tma=True)))
-    if not few_rows:
-        found.append(Variant(replace(default, heads_inner=not default.heads_inner)))
-    if batch.phase == "decode":
-        found += [Variant(default, splits) for splits in (1, 2, 4, 6, 8, 12, 16, 32, 64)]
+    tiles = [default, *(shape_tile(attention, batch, s, target=HOPPER) for s in _sizes(form, few_rows))]
+    if form.widen and default.source == "page":
+        tiles += [replace(tile, tma=True) for tile in tiles]
+    if batch.phase == "extend":
+        tiles += [replace(tile, heads_inner=True) for tile in tiles]
+    for tile in dict.fromkeys(tiles):
+        if shared_bytes(form, tile, kv_bytes) <= SHARED_BYTES:
+            splits = SPLITS if batch.phase == "decode" else (0,)
+            found += [Variant(tile, count) for count in splits]
     return list(dict.fromkeys(found))
 
 
 def _sizes(form: Form, few_rows: bool) -> Iterator[tuple[int, int, int, int]]:
     if form.latent and few_rows:
-        yield from ((16, 32, 8, 3), (16, 32, 4, 3), (16, 32, 8, 4), (16, 64, 8, 2), (16, 64, 8, 3), (16, 64, 4, 2))
+        yield from ((16, 64, 8, 3), (16, 64, 8, 2), (16, 32, 4, 3), (16, 32, 4, 4), (16, 32, 4, 5))
     elif form.latent:
-        yield from ((64, 32, 8, 3), (64, 32, 8, 2), (64, 64, 8, 2), (64, 16, 8, 4), (64, 32, 8, 4))
+        yield from ((64, 64, 8, 2), (64, 32, 8, 3))
+    elif few_rows and form.columns > 256:
+        yield from ((16, 64, 4, 2), (16, 64, 4, 3), (16, 64, 8, 2), (16, 32, 4, 4))
     elif few_rows:
-        yield from ((16, 64, 4, 3), (16, 64, 4, 4), (16, 128, 4, 3), (16, 128, 8, 3), (16, 32, 4, 4), (16, 64, 8, 3))
+        yield from ((16, 64, 4, 4), (16, 128, 4, 3))
+    elif form.columns > 256:
+        yield from ((128, 64, 8, 2), (128, 32, 8, 3), (64, 64, 4, 2), (64, 32, 4, 3), (64, 64, 4, 3), (128, 128, 8, 2))
     else:
-        yield from ((128, n, 8, s) for n, s in ((64, 2), (64, 3), (64, 4), (128, 2), (128, 3), (32, 4)))
-        yield from ((64, 64, 4, 2), (64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (64, 32, 4, 4), (128, 64, 4, 3))
+        yield from ((64, 64, 4, 2), (64, 64, 4, 4), (128, 64, 8, 3), (128, 128, 8, 3), (64, 128, 4, 3))
 
 
 def compile_variant(task: tuple[Attention, Batch, Tile]) -> tuple[Tile, str | None]:
@@ -228,7 +244,8 @@ def _line(row: dict[str, object]) -> str:
     tile = row.get("tile")
     what = ""
     if isinstance(tile, dict):
-        flags = "".join(f if tile[n] else "-" for n, f in (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h")))
+        named = (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h"), ("specialized", "W"))
+        flags = "".join(f if tile[n] else "-" for n, f in named)
         sizes = f"{tile['block_m']}x{tile['block_n']} w{tile['num_warps']} s{tile['num_stages']}"
         what = f"{sizes} {flags} splits {row.get('splits')}"
     state = "" if row.get("correct", True) else "  INCORRECT"
@@ -237,12 +254,12 @@ def _line(row: dict[str, object]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="Shapes whose name holds this text.")
+    parser.add_argument("--only", action="append", help="Shapes whose name holds this text; may be repeated.")
     parser.add_argument("--quick", action="store_true", help="The own choice only.")
     parser.add_argument("--out", type=Path, help="Write every row as a JSON line.")
     options = parser.parse_args()
     started = time.perf_counter()
-    chosen = [s for s in shapes() if options.only in s.name]
+    chosen = [s for s in shapes() if any(text in s.name for text in options.only or [""])]
     tried = {s.name: variants(s, options.quick) for s in chosen}
     tasks = {(s.attention, s.small, v.tile) for s in chosen for v in tried[s.name]}
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:

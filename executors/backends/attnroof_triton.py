@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
 from executors.base import Backend, Knob, Knobs, Prepared
-from executors.kernels.tiling import default_tile, fits, tile_of
+from executors.kernels.tiling import Target, default_tile, fits, tile_of
 from hwprofiles import Profile
 
 if TYPE_CHECKING:
     from executors.inputs import Inputs
 
-KERNELS_VERSION = "1.0"
+KERNELS_VERSION = "1.1"
 """Changes whenever the kernels or their defaults change in speed."""
 MIN_CAPABILITY = (8, 0)
 HOPPER = (9, 0)
@@ -56,8 +56,8 @@ class AttnroofTriton(Backend):
 
     def knobs(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Knob, ...]:
         """Name splits and tile sizes, the own choice first; sizes that exceed shared memory are left out."""
-        tma = (_capability(profile) or (0, 0)) >= HOPPER
-        default = default_tile(attention, batch, tma=tma)
+        target = _target(_capability(profile) or (0, 0))
+        default = default_tile(attention, batch, target=target)
         longest = -(-max(batch.kv_lens) // default.block_n)
         splits = tuple(s for s in _split_ladder() if s <= longest)
         rows = max(batch.q_lens) * attention.group_size
@@ -70,7 +70,7 @@ class AttnroofTriton(Backend):
         knobs = [Knob("num_splits", (0, *splits))]
         for name, values in sizes.items():
             first = getattr(default, name)
-            usable = [v for v in values if v != first and fits(attention, batch, {name: v}, tma=tma)]
+            usable = [v for v in values if v != first and fits(attention, batch, {name: v}, target=target)]
             knobs.append(Knob(name, (first, *usable)))
         return tuple(knobs)
 
@@ -84,16 +84,16 @@ class AttnroofTriton(Backend):
 
         from executors.kernels.launch import Launcher
 
-        num_sms, hopper = _device(inputs.device)
-        tile = tile_of(inputs.attention, inputs.batch, knobs, tma=hopper)
+        num_sms, target = _device(inputs.device)
+        tile = tile_of(inputs.attention, inputs.batch, knobs, target=target)
         splits = min(int(knobs.get("num_splits") or 0), MAX_SPLITS)
         interpreted = not inputs.device.startswith("cuda")
-        launcher = Launcher(inputs, tile, splits, num_sms, pdl=hopper and not interpreted)
+        launcher = Launcher(inputs, tile, splits, num_sms, pdl=target.tma and not interpreted)
         started = time.perf_counter()
         launcher.run(0)
         _synchronize(inputs.device)
-        kind = "kv-major" if tile.kv_major else "row-major"
-        source = f"{'tma ' if tile.tma else ''}{tile.source}"
+        kind = "warp-specialized" if tile.specialized else "kv-major" if tile.kv_major else "row-major"
+        source = f"{'tma ' if tile.tma or tile.specialized else ''}{tile.source}"
         return Prepared(
             run=launcher.run,
             plan=launcher.plan,
@@ -119,14 +119,18 @@ def _capability(profile: Profile) -> tuple[int, int] | None:
     return int(major), int(minor or 0)
 
 
-def _device(device: str) -> tuple[int, bool]:
-    """Give SM count and whether the device has Hopper's copy engine and dependent launch."""
+def _target(capability: tuple[int, int]) -> Target:
+    return Target(tma=capability >= HOPPER, wgmma=capability == HOPPER)
+
+
+def _device(device: str) -> tuple[int, Target]:
+    """Give SM count and what the device offers; the interpreter knows descriptors."""
     import torch
 
     if not device.startswith("cuda"):
-        return INTERPRETED_SMS, True
+        return INTERPRETED_SMS, Target(tma=True, wgmma=False)
     properties = torch.cuda.get_device_properties(device)
-    return int(properties.multi_processor_count), (properties.major, properties.minor) >= HOPPER
+    return int(properties.multi_processor_count), _target((properties.major, properties.minor))
 
 
 def _synchronize(device: str) -> None:

@@ -50,7 +50,7 @@ class Launcher:
     part_lse: "torch.Tensor" = field(init=False)
     tree_mask: "torch.Tensor | None" = field(init=False)
     tree_starts: "torch.Tensor | None" = field(init=False)
-    descriptors: tuple[tuple[Any, Any, Any], ...] = field(init=False)
+    descriptors: tuple[tuple[Any, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Plan, allocate the outputs and describe the caches."""
@@ -63,7 +63,9 @@ class Launcher:
         self.tree_mask = self.tree_starts = None
         if self.form.tree:
             self.tree_mask, self.tree_starts = _tree(inputs)
-        self.descriptors = tuple(self._describe(slot) for slot in range(inputs.slots)) if self.tile.tma else ()
+        describe = self._describe_latent if self.tile.specialized else self._describe
+        described = self.tile.tma or self.tile.specialized
+        self.descriptors = tuple(describe(slot) for slot in range(inputs.slots)) if described else ()
 
     def plan(self) -> None:
         """Cut the batch into programs and refresh the work lists in place, as captured graphs need them."""
@@ -93,7 +95,7 @@ class Launcher:
 
     def calls(self, slot: int, out: "torch.Tensor") -> "tuple[Call, ...]":
         """Name the kernel launches of one call that writes `out`: the attention, and the merge of split tiles."""
-        attention = self._attend_call(slot, out)
+        attention = self._latent_call(slot, out) if self.tile.specialized else self._attend_call(slot, out)
         return (attention, self._merge_call(out)) if self.schedule.slots else (attention,)
 
     def _attend_call(self, slot: int, out: "torch.Tensor") -> "Call":
@@ -123,6 +125,23 @@ class Launcher:
         )
         options = {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
         return Call(attend, (num_items * form.kv_heads,), arguments, options)
+
+    def _latent_call(self, slot: int, out: "torch.Tensor") -> "Call":
+        from executors.kernels.latent import WARPS, attend_latent
+
+        table = self.inputs.page_table
+        arguments = (
+            self.work,
+            *self.descriptors[slot],
+            table,
+            table.stride(0),
+            self.inputs.scale,
+            out,
+            self.part_out,
+            self.part_lse,
+            self.form,
+        )
+        return Call(attend_latent, (len(self.schedule.work),), arguments, {"num_warps": WARPS})
 
     def _merge_call(self, out: "torch.Tensor") -> "Call":
         from executors.kernels.merge import merge
@@ -167,6 +186,22 @@ class Launcher:
         k_main = TensorDescriptor.from_tensor(keys, [tile.block_n, form.main_dim])
         k_rest = TensorDescriptor.from_tensor(keys, [tile.block_n, form.rest_block]) if form.rest_dim else None
         return k_main, k_rest, TensorDescriptor.from_tensor(values, [tile.block_n, form.value_block])
+
+    def _describe_latent(self, slot: int) -> tuple[Any, ...]:
+        """Describe the queries and one copy of the keys as matrices of rows by columns, in halves and the rest."""
+        from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+        from executors.kernels.latent_memory import TILE_LAYOUT
+
+        form, tile = self.form, self.tile
+        halves = (form.main_dim // 2, form.rest_dim)
+        queries = self.inputs.q.reshape(-1, form.head_dim)
+        keys = self.inputs.k_cache[slot].reshape(-1, form.head_dim)
+        return tuple(
+            TensorDescriptor.from_tensor(matrix, [rows, width], TILE_LAYOUT.value)
+            for matrix, rows in ((queries, tile.block_m), (keys, tile.block_n))
+            for width in halves
+        )
 
 
 def _tree(inputs: "Inputs") -> tuple["torch.Tensor", "torch.Tensor"]:

@@ -21,6 +21,21 @@ WGMMA_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """What a device offers beyond Triton's common ground."""
+
+    tma: bool
+    """The tensor memory accelerator, from Hopper on; the interpreter knows it too."""
+    wgmma: bool
+    """Hopper's warpgroup matrix instructions, which only Hopper has."""
+
+
+HOPPER = Target(tma=True, wgmma=True)
+LATENT_SIZES = (64, 64, 8, 2)
+"""The one tile of the Gluon kernel for latent keys: block_m, block_n, consumer warps, stages."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tile:
     """Compile-time shape of one program's work."""
 
@@ -39,6 +54,13 @@ class Tile:
     """One loop that masks every step, instead of masking the edges only."""
     heads_inner: bool
     """Neighbouring programs work on neighbouring KV heads."""
+    specialized: bool = False
+    """The Gluon kernel for latent keys, whose warps have different tasks."""
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether the matrix products are Hopper's asynchronous ones, which take 64 rows."""
+        return self.kv_major or self.block_m >= WGMMA_ROWS
 
     @property
     def key_axis(self) -> int:
@@ -47,35 +69,44 @@ class Tile:
 
 
 def shared_bytes(form: Form, tile: Tile, kv_bytes: float) -> float:
-    """Estimate the shared memory of one program: the stages of keys and values, and the queries."""
-    stages = max(1, tile.num_stages)
+    """Estimate the shared memory of one program: the stages of keys and values, and the queries.
+
+    Synchronous matrix products release their stage before the next copy starts: one stage less.
+    """
+    stages = max(1, tile.num_stages - (not tile.asynchronous))
     return tile.block_n * form.columns * kv_bytes * stages + tile.block_m * form.head_dim * 2
 
 
-def default_tile(attention: Attention, batch: Batch, *, tma: bool) -> Tile:
+def default_tile(attention: Attention, batch: Batch, *, target: Target) -> Tile:
     """Choose the tile of a workload on Hopper.
+
+    Few rows wait for memory: three stages of 64 keys in four warps leave room for several programs on an SM. Latent
+    keys take 72 KiB a stage, so one program has the SM to itself. Many rows are bound by the matrix units: two
+    programs of 64 rows on an SM hide each other's softmax better than one of 128.
 
     Args:
         attention: The layer.
         batch: The requests.
-        tma: Whether the device has the tensor memory accelerator.
+        target: What the device offers.
     """
     form = Form.of(attention, batch)
     rows = max(batch.q_lens) * form.group
     wide = form.columns > 256
-    if rows <= WGMMA_ROWS // 2:
-        block_m = max(16, next_power_of_2(rows))
-        block_n, warps, stages = (32, 8, 3) if form.latent else (32 if wide else 64, 4, 3)
+    few = max(16, next_power_of_2(rows))
+    if form.latent and target.wgmma and _latent_kernel_takes(form):
+        sizes = LATENT_SIZES
     elif form.latent:
-        block_m, block_n, warps, stages = 64, 32, 8, 3
-    elif rows <= WGMMA_ROWS:
-        block_m, block_n, warps, stages = 64, 64, 8 if form.tree else 4, 3
+        sizes = (64, 64, 8, 2) if few > WGMMA_ROWS // 2 else (few, 64, 8, 3)
+    elif few <= WGMMA_ROWS // 2:
+        sizes = (few, 32 if wide else 64, 4, 3)
+    elif wide and few > WGMMA_ROWS:
+        sizes = (128, 64, 8, 2)
     else:
-        block_m, block_n, warps, stages = 128, 64, 8, 2 if wide else 3
-    return shape_tile(attention, batch, (block_m, block_n, warps, stages), tma=tma)
+        sizes = (64, 64, 8 if form.tree else 4, 3)
+    return shape_tile(attention, batch, sizes, target=target)
 
 
-def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, int], *, tma: bool) -> Tile:
+def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, int], *, target: Target) -> Tile:
     """Complete a tile of `sizes` (block_m, block_n, num_warps, num_stages) for a workload."""
     block_m, block_n, warps, stages = sizes
     form = Form.of(attention, batch)
@@ -83,35 +114,43 @@ def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, i
     inside_page = form.page_size % block_n == 0
     long_rows = block_m >= WGMMA_ROWS
     aligned = form.head_dim % 16 == 0 and form.value_dim % 16 == 0
-    use_tma = tma and long_rows and not form.latent and aligned and (fresh or inside_page)
+    specialized = target.wgmma and sizes == LATENT_SIZES and _latent_kernel_takes(form)
+    use_tma = target.tma and long_rows and not form.latent and aligned and (fresh or inside_page)
     source: Source = "fresh" if fresh and use_tma else "page" if inside_page else "gather"
     return Tile(
         block_m=block_m,
         block_n=block_n,
         num_warps=warps,
         num_stages=stages,
-        kv_major=not (long_rows or form.widen),
+        kv_major=not (long_rows or form.widen or form.latent),
         source=source,
         tma=use_tma,
         mask_all=not long_rows or form.latent,
         heads_inner=not long_rows,
+        specialized=specialized,
     )
 
 
-def tile_of(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, tma: bool) -> Tile:
+def _latent_kernel_takes(form: Form) -> bool:
+    """Say whether the Gluon kernel computes this form: plain 512 + 64 latent keys in pages of whole tiles."""
+    plain = not (form.window or form.chunk or form.soft_cap or form.sinks or form.tree or form.widen)
+    return plain and form.latent and (form.head_dim, form.value_dim) == (576, 512) and form.page_size % 64 == 0
+
+
+def tile_of(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, target: Target) -> Tile:
     """Apply knobs to the default tile; None keeps the default.
 
     Raises:
         ValueError: A knob is unknown or out of range.
     """
     chosen = _whole_numbers(knobs)
-    default = default_tile(attention, batch, tma=tma)
+    default = default_tile(attention, batch, target=target)
     sizes = {name: chosen.get(name) or int(getattr(default, name)) for name in SIZES}
     for name, allowed in SIZES.items():
         if sizes[name] not in allowed:
             raise ValueError(f"{name}={sizes[name]} must be one of {', '.join(map(str, allowed))}")
     block_m, block_n, num_warps, num_stages = sizes.values()
-    return shape_tile(attention, batch, (block_m, block_n, num_warps, num_stages), tma=tma)
+    return shape_tile(attention, batch, (block_m, block_n, num_warps, num_stages), target=target)
 
 
 def _whole_numbers(knobs: Mapping[str, object]) -> dict[str, int]:
@@ -127,7 +166,7 @@ def _whole_numbers(knobs: Mapping[str, object]) -> dict[str, int]:
     return chosen
 
 
-def fits(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, tma: bool) -> bool:
+def fits(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, target: Target) -> bool:
     """Say whether the tile that these knobs give fits shared memory."""
-    tile = tile_of(attention, batch, knobs, tma=tma)
+    tile = tile_of(attention, batch, knobs, target=target)
     return shared_bytes(Form.of(attention, batch), tile, DTYPE_BYTES[attention.kv_dtype]) <= SHARED_BYTES

@@ -9,7 +9,7 @@ from costmodel import Attention, Batch
 from costmodel.attention import DTYPE_BYTES
 from executors.backends.attnroof_triton import AttnroofTriton
 from executors.kernels.form import Form
-from executors.kernels.tiling import SHARED_BYTES, default_tile, shared_bytes, tile_of
+from executors.kernels.tiling import HOPPER, SHARED_BYTES, default_tile, shared_bytes, tile_of
 from hwprofiles import load_profile
 
 H200 = load_profile("h200")
@@ -29,18 +29,20 @@ SHAPES = [
 
 @pytest.mark.parametrize(("attention", "batch"), SHAPES, ids=lambda x: getattr(x, "family", getattr(x, "phase", "")))
 def test_own_tile_fits_shared_memory_and_knobs_start_with_it(attention: Attention, batch: Batch) -> None:
-    tile = default_tile(attention, batch, tma=True)
+    tile = default_tile(attention, batch, target=HOPPER)
     assert shared_bytes(Form.of(attention, batch), tile, DTYPE_BYTES[attention.kv_dtype]) <= SHARED_BYTES
     knobs = {k.name: k.values for k in BACKEND.knobs(attention, batch, H200)}
     assert knobs["num_splits"][0] == 0
     for name in ("block_m", "block_n", "num_warps", "num_stages"):
         assert knobs[name][0] == getattr(tile, name)
         for value in knobs[name]:
-            assert getattr(tile_of(attention, batch, {name: value}, tma=True), name) == value
+            assert getattr(tile_of(attention, batch, {name: value}, target=HOPPER), name) == value
 
 
 def test_knob_choice_none_is_the_own_one() -> None:
-    assert tile_of(GQA, DECODE, {"block_n": None, "num_splits": None}, tma=True) == default_tile(GQA, DECODE, tma=True)
+    assert tile_of(GQA, DECODE, {"block_n": None, "num_splits": None}, target=HOPPER) == default_tile(
+        GQA, DECODE, target=HOPPER
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_knob_choice_none_is_the_own_one() -> None:
 )
 def test_wrong_knobs_name_field_value_and_rule(knobs: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        tile_of(GQA, DECODE, knobs, tma=True)
+        tile_of(GQA, DECODE, knobs, target=HOPPER)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from costmodel import Attention, Batch
 from executors.kernels.schedule import make_schedule
-from executors.kernels.tiling import default_tile
+from executors.kernels.tiling import HOPPER, default_tile
 
 H200_SMS = 132
 
@@ -34,7 +34,7 @@ def workloads(draw: st.DrawFn) -> tuple[Attention, Batch, int]:
 @given(workloads())
 def test_parts_cover_each_visible_key_once(workload: tuple[Attention, Batch, int]) -> None:
     attention, batch, splits = workload
-    tile = default_tile(attention, batch, tma=True)
+    tile = default_tile(attention, batch, target=HOPPER)
     schedule = make_schedule(attention, batch, tile, splits, H200_SMS)
     ranges = defaultdict(list)
     for request, row0, begin, end, _, q_start, q_len, kv_len in schedule.work.tolist():
@@ -61,7 +61,7 @@ def test_parts_cover_each_visible_key_once(workload: tuple[Attention, Batch, int
 @given(workloads())
 def test_merges_find_all_parts_of_a_tile(workload: tuple[Attention, Batch, int]) -> None:
     attention, batch, splits = workload
-    tile = default_tile(attention, batch, tma=True)
+    tile = default_tile(attention, batch, target=HOPPER)
     schedule = make_schedule(attention, batch, tile, splits, H200_SMS)
     slots = {int(w[4]): (int(w[0]), int(w[1])) for w in schedule.work if w[4] >= 0}
     assert sorted(slots) == list(range(schedule.slots))
@@ -77,7 +77,7 @@ def test_merges_find_all_parts_of_a_tile(workload: tuple[Attention, Batch, int])
 @pytest.mark.parametrize("splits", [1, 2, 5, 16])
 def test_asked_splits_are_those_of_the_longest_request(splits: int) -> None:
     attention, batch = Attention(32, 8, 128), Batch.decode([64 * 80, 64 * 10, 64], page_size=64)
-    schedule = make_schedule(attention, batch, default_tile(attention, batch, tma=True), splits, H200_SMS)
+    schedule = make_schedule(attention, batch, default_tile(attention, batch, target=HOPPER), splits, H200_SMS)
     assert schedule.num_splits == splits
     assert int((schedule.work[:, 0] == 0).sum()) == splits
     assert int((schedule.work[:, 0] == 2).sum()) == 1
@@ -85,14 +85,14 @@ def test_asked_splits_are_those_of_the_longest_request(splits: int) -> None:
 
 def test_more_splits_than_key_tiles_are_cut_to_them() -> None:
     attention, batch = Attention(32, 8, 128), Batch.decode([130], page_size=64)
-    schedule = make_schedule(attention, batch, default_tile(attention, batch, tma=True), 100, H200_SMS)
+    schedule = make_schedule(attention, batch, default_tile(attention, batch, target=HOPPER), 100, H200_SMS)
     assert schedule.num_splits == len(schedule.work) == 3
 
 
 def test_own_choice_fills_the_device_and_leaves_a_full_one_alone() -> None:
     attention = Attention(32, 8, 128)
     one, many = Batch.decode([32768], page_size=64), Batch.decode([4096] * 256, page_size=64)
-    tile = default_tile(attention, one, tma=True)
+    tile = default_tile(attention, one, target=HOPPER)
     programs = len(make_schedule(attention, one, tile, 0, H200_SMS).work) * attention.num_kv_heads
     assert programs >= 0.6 * H200_SMS
     assert make_schedule(attention, many, tile, 0, H200_SMS).num_splits == 1
@@ -100,7 +100,7 @@ def test_own_choice_fills_the_device_and_leaves_a_full_one_alone() -> None:
 
 def test_longest_work_comes_first() -> None:
     attention, batch = Attention(8, 8, 128), Batch.extend([1000], [1000])
-    work = make_schedule(attention, batch, default_tile(attention, batch, tma=True), 1, H200_SMS).work
+    work = make_schedule(attention, batch, default_tile(attention, batch, target=HOPPER), 1, H200_SMS).work
     lengths = work[:, 3] - work[:, 2]
     assert (np.diff(lengths) <= 0).all()
     assert lengths[0] == 1000
