@@ -100,7 +100,12 @@ def time_call(emulator: Emulator, machine: Machine, plan: Plan) -> tuple[Timing,
 def limit_seconds(call: Call) -> float:
     """Least time that the device's peaks allow, at boost clock."""
     work, machine = call.work, call.machine
-    return max(work.bytes / machine.memory_bytes_per_s, work.flops / machine.matrix_rate(call.attention.dtype))
+    return max(work.bytes / machine.memory_bytes_per_s, work.flops / fastest_rate(call.attention, machine))
+
+
+def fastest_rate(attention: Attention, machine: Machine) -> float:
+    """Matrix FLOP/s that no kernel exceeds: some cast the queries to the dtype of the cache."""
+    return max(machine.matrix_rate(attention.dtype), machine.matrix_rate(attention.kv_dtype))
 
 
 def kv_cache_bytes(attention: Attention, batch: Batch) -> float:

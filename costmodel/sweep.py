@@ -14,7 +14,7 @@ from costmodel.errors import Incompatible
 from costmodel.knobs import resolve_knobs
 from costmodel.library import library_reasons
 from costmodel.machine import machine_of
-from costmodel.predict import estimate
+from costmodel.predict import estimate, fastest_rate
 from costmodel.prediction import KnobValue
 from costmodel.uniform import Ints, uniform_plans
 from costmodel.uniform_timing import time_uniform
@@ -79,7 +79,7 @@ def _seconds(call: Call, backend: str, pairs: Ints) -> NDArray[np.float64]:
     heads, width = attention.num_qo_heads, attention.head_dim + attention.value_dim
     moved = sizes * (heads * width * DTYPE_BYTES[attention.dtype] + lens * attention.kv_bytes_per_token)
     flops = 2.0 * heads * width * sizes * lens
-    limit = np.maximum(moved / call.machine.memory_bytes_per_s, flops / call.machine.matrix_rate(attention.dtype))
+    limit = np.maximum(moved / call.machine.memory_bytes_per_s, flops / fastest_rate(attention, call.machine))
     return np.maximum(time_uniform(plans, (sizes, moved), call.machine, parameters), limit)
 
 

@@ -73,6 +73,21 @@ def job_cost(plan: Plan, p: Parameters) -> float:
     return p.job_tiles + p.row_tiles * plan.row_fill
 
 
+def exposure(jobs: int, slots: int, fixed: float, longest: float) -> tuple[float, float]:
+    """Give the share of the longest slot's load that is tiles, and the share of fixed cost that nothing hides.
+
+    While one job of a slot starts or ends, other slots load. With one job a slot all of them start and end together,
+    and DRAM waits; with several the fixed cost of one is all that is seen.
+
+    Args:
+        jobs: Jobs of the launch.
+        slots: CTAs that run at once.
+        fixed: Fixed cost of a job, in tiles.
+        longest: Load of the slot that ends last, in tiles.
+    """
+    return 1 - min(fixed * -(-jobs // slots) / longest, 1.0), min(fixed / longest, 1.0)
+
+
 def plan_loads(plan: Plan, machine: Machine, job_tiles: float) -> list[tuple[float, int]]:
     """Give `(load, slots)` in tiles, lightest first: the library's own assignment, else list scheduling."""
     if plan.assigned:
@@ -92,8 +107,8 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     o = p.overlap
     products = (matrix**o + exps**o) ** (1 / o)
     exp_share = exps**o / (matrix**o + exps**o) if products else 0.0
-    work = sum(load * width for load, width in loads)
-    dram = plan.dram_bytes / (work * machine.memory_bytes_per_s * p.dram_fraction) if work else 0.0
+    share, exposed = exposure(plan.job_count, sms * plan.slots_per_sm, job_cost(plan, p), loads[-1][0])
+    dram = share * plan.dram_bytes / (plan.total_tiles * machine.memory_bytes_per_s * p.dram_fraction)
     running = sum(width for _, width in loads)
     j = p.join
     own_j = own**j
@@ -102,7 +117,7 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
         per_sm = -(-running // sms)
         stream_j = (per_sm * stream) ** j
         products_j = (per_sm * products) ** j
-        dram_j = (running * dram) ** j
+        dram_j = (running * dram + exposed * own) ** j
         total_j = own_j + stream_j + products_j + dram_j
         scale = (load - done) * total_j ** (1 / j - 1)
         filled = running / sms if running < sms else 1.0

@@ -71,15 +71,26 @@ def _tiles(
     machine, p = where
     loads, widths = schedule
     tile, factor, j, o = plans.sample.tile, p.factor(plans.sample.kernel), p.join, p.overlap
-    own = (factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)) ** j
+    own = factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
     matrix, exps = factor * tile.matrix_seconds / p.matrix_fraction, factor * tile.exp_seconds / p.exp_fraction
     per_sm_load = (factor * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)) ** j + (
         matrix**o + exps**o
     ) ** (j / o)
-    dram = dram_bytes / ((loads * widths).sum(axis=1) * machine.memory_bytes_per_s * p.dram_fraction)
+    jobs = plans.full_jobs + plans.rest_jobs
+    tiles = plans.full_jobs * plans.full_tiles + plans.rest_jobs * plans.rest_tiles
+    fixed = job_cost(plans.sample, p)
+    longest = np.where(widths > 0, loads, 0.0).max(axis=1)
+    exposed = np.minimum(fixed / longest, 1.0)
+    waves = ceil_div(jobs, machine.sms * plans.sample.slots_per_sm)
+    dram = (
+        (1 - np.minimum(fixed * waves / longest, 1.0))
+        * dram_bytes
+        / (tiles * machine.memory_bytes_per_s * p.dram_fraction)
+    )
     running = widths[:, ::-1].cumsum(axis=1)[:, ::-1]
     per_sm = ceil_div(running.astype(np.int64), machine.sms)
-    rate = (own + per_sm**j * per_sm_load + (running * dram[:, None]) ** j) ** (1 / j)
+    waiting = running * dram[:, None] + exposed[:, None] * own
+    rate = (own**j + per_sm**j * per_sm_load + waiting**j) ** (1 / j)
     steps = np.diff(loads, axis=1, prepend=0.0)
     return np.where(running > 0, steps * rate, 0.0).sum(axis=1)
 

@@ -1,5 +1,6 @@
 """FlashAttention-3: one persistent CTA per SM, tiles by head dim, static and per-request split counts."""
 
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import TypeVar
@@ -52,7 +53,7 @@ def plan(call: Call) -> Plan:
     jobs = [job for _, own in requests for job in own]
     if call.batch.uniform and most_m == 1:
         jobs.sort(key=lambda job: -job[1])
-    tile = tile_work(machine, attention, tile_m, tile_n, call.batch.page_size)
+    tile = tile_work(machine, _computed_in(attention), tile_m, tile_n, call.batch.page_size)
     requested = heads * sum(sum(tiles) * count for tiles, _, count in per_request) * tile.bytes
     rows = float(call.batch.total_q * attention.num_qo_heads)
     units = heads * sum(len(tiles) * count for tiles, _, count in per_request)
@@ -77,6 +78,11 @@ def plan(call: Call) -> Plan:
         extra_seconds=(METADATA_SECONDS if static > 1 else SORT_SECONDS) if schedules_in_call(call) else 0.0,
         workspace_bytes=int(static * rows * partial_row_bytes(attention)) if static > 1 else 0,
     )
+
+
+def _computed_in(attention: Attention) -> Attention:
+    """Give the attention with the dtype of the products: queries are cast to fp8 where the cache is."""
+    return replace(attention, dtype=attention.kv_dtype) if attention.kv_dtype.startswith("fp8") else attention
 
 
 def merge_slots_of(static: T) -> T:
@@ -130,7 +136,7 @@ def tile_size(attention: Attention, capability: tuple[int, int]) -> tuple[int, i
     dim, windowed = attention.head_dim, attention.sliding_window is not None
     if capability[0] == 8:
         return _ampere_tile(dim, windowed, capability)
-    if attention.dtype.startswith("fp8"):
+    if attention.kv_dtype.startswith("fp8"):
         return _fp8_tile(dim, windowed)
     if dim <= 64:
         return (192, 128)

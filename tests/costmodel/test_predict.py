@@ -41,7 +41,8 @@ def test_every_estimate_keeps_the_promises(backend, name, gpu, attention):
     p = predict(attention, batch, backend=backend, profile=profile)
     m = machine(gpu)
     call = Call(attention, batch, m, resolve_knobs(backend, None))
-    limit = max(call.work.bytes / m.memory_bytes_per_s, call.work.flops / m.matrix_rate(attention.dtype))
+    rate = max(m.matrix_rate(attention.dtype), m.matrix_rate(attention.kv_dtype))
+    limit = max(call.work.bytes / m.memory_bytes_per_s, call.work.flops / rate)
     assert p.seconds >= limit
     assert limit <= p.low <= p.seconds <= p.high
     assert sum(p.breakdown.values()) == pytest.approx(p.seconds, rel=1e-9)
