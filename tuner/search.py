@@ -18,7 +18,7 @@ from tuner.noise import timing
 from tuner.owner import Owner
 from tuner.predictions import Predictor, predict_all
 from tuner.row import Row
-from tuner.session import Session, Ticket
+from tuner.session import GRACE_SECONDS, Session, Ticket
 from tuner.space import NoCandidate, Space, pick_default
 from tuner.store import Store
 from tuner.strategy import PLANS, Effort, Guided
@@ -48,6 +48,10 @@ class Tools:
     prefix: str = "attnroof"
     seed: int = 0
     observe: Observer = silent
+    grace_seconds: float = GRACE_SECONDS
+    """Silence after which a worker of another host counts as dead."""
+    shared: bool = False
+    """Whether other workers search the same studies."""
     recovered: int = 0
     """Trials of dead workers that this run put back."""
 
@@ -58,8 +62,11 @@ def study_name(prefix: str, device: RecordedDevice, workload: Workload) -> str:
     return f"{prefix}/{identity}/{workload.key}"
 
 
-def search(workload: Workload, tools: Tools, share: Share) -> Row:
+def search(workload: Workload, tools: Tools, share: Share) -> Row | None:
     """Find the best candidate of one workload within a share of the budget.
+
+    Returns:
+        The answer, or None where other workers still measure what may change it: ask again later.
 
     Raises:
         NoCandidate: No backend can run the workload.
@@ -91,16 +98,16 @@ class _Search:
             tools.owner,
             tools.measurer.implementation,
             tools.seed,
+            tools.grace_seconds,
         )
         self._complete = False
 
-    def run(self) -> Row:
-        """Search until nothing is worth measuring or the share is used up."""
+    def run(self) -> Row | None:
+        """Search until nothing is worth its cost or the share is used up; None where others have to end first."""
         outdated = self._session.release_outdated()
         if outdated:
             self._tools.observe(Note(f"{self._workload.spec}: {outdated} results are of other library versions"))
-        known = self._session.known()
-        self._tools.observe(Searching(self._workload, len(self._space), len(known)))
+        self._tools.observe(Searching(self._workload, len(self._space), len(self._session.known())))
         self._session.propose(self._strategy.first())
         size = self._plan.first + 1
         while not self._share.exhausted:
@@ -111,8 +118,13 @@ class _Search:
             self._run(tickets)
             size = self._plan.group
         self._tools.recovered += self._session.recovered
-        self._confirm()
+        if self._waits() or not self._confirm():
+            return None
         return self._finish()
+
+    def _waits(self) -> bool:
+        """Whether other workers measure what may change the answer, and there is time to wait for them."""
+        return self._session.others_busy() and self._share.budget.seconds_left > 0
 
     def _run(self, tickets: list[Ticket]) -> None:
         outcomes = self._measure([t.candidate for t in tickets])
@@ -147,19 +159,20 @@ class _Search:
                 self._tools.cost.seen(candidate, outcome)
         return outcomes
 
-    def _confirm(self) -> None:
-        """Measure again, with fresh repeats, what the first repeats could not tell apart."""
+    def _confirm(self) -> bool:
+        """Measure close candidates again, with fresh repeats; False while another worker does."""
         while len(self._session.confirmations()) < MAX_CONFIRMATIONS:
             close = undecided(self._space.candidates, self._space.default, self._times(), self._groups())
             if not close or self._share.exhausted:
-                return
+                return True
+            if not self._session.claim_confirmation():
+                return not self._waits()
             outcomes = self._measure(close)
             for candidate in close:
                 if candidate.key in outcomes:
                     self._tools.record(self._workload, candidate, outcomes[candidate.key])
-            if len(outcomes) < len(close):
-                return
-            self._session.confirm({c.key: _seconds(outcomes[c.key]) for c in close})
+            self._session.confirm({c.key: _seconds(outcomes[c.key]) for c in close if c.key in outcomes})
+        return True
 
     def _times(self) -> dict[str, tuple[float, ...]]:
         """Repeats that decide: fresh ones where there are any, since the first ones chose what was measured again."""

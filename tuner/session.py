@@ -21,6 +21,8 @@ MAX_ATTEMPTS = 2
 """A candidate that took its worker down this often is given up."""
 GRACE_SECONDS = 60.0
 """A claim on another host that was not renewed for so long belongs to a dead worker."""
+CONFIRMATION = "#confirmation"
+"""Marks the claim of a round of fresh repeats, which is no candidate."""
 _TRIES = 4
 
 
@@ -93,8 +95,10 @@ class Session:
 
     def confirm(self, seconds: Mapping[str, tuple[float, ...]]) -> None:
         """Store one round of fresh repeats."""
+        mark = f"{CONFIRMATION}{len(self.confirmations())}"
         rounds = [*self.confirmations(), seconds]
         self.store.retry(lambda: self._study.set_user_attr("confirmations", rounds))
+        self.store.retry(lambda: self.store.claims.finish(self.name, mark))
 
     def propose(self, candidates: Sequence[Candidate]) -> None:
         """Queue the first candidates, except those that some worker has queued, claimed or measured."""
@@ -111,8 +115,20 @@ class Session:
         self.store.retry(action)
 
     def take(self, count: int) -> list[Ticket]:
-        """Claim up to `count` candidates; an empty list means that nothing is left to measure."""
-        return self.store.retry(lambda: self._take(count))
+        """Claim up to `count` candidates; an empty list means that nothing is left to claim."""
+        tickets = self.store.retry(lambda: self._take(count))
+        self._mine.update({t.candidate.key: t for t in tickets})
+        return tickets
+
+    def others_busy(self) -> bool:
+        """Whether another worker holds a claim whose outcome may change the answer."""
+        claims = self.store.retry(lambda: self.store.claims.of(self.name))
+        return any(not c.done and c.owner != self.owner for c in claims)
+
+    def claim_confirmation(self) -> bool:
+        """Take the right to confirm; only one worker does."""
+        mark = f"{CONFIRMATION}{len(self.confirmations())}"
+        return self.store.retry(lambda: self.store.claims.claim(self.name, mark, -1, self.owner))
 
     def tell(self, ticket: Ticket, outcome: Outcome, **notes: str | None) -> None:
         """Store what came out; deterministic failures end as pruned, which TPE learns from.
@@ -159,13 +175,14 @@ class Session:
 
     def held(self) -> frozenset[str]:
         """Keys of all candidates that somebody measures or has measured."""
-        return frozenset(c.candidate for c in self.store.retry(lambda: self.store.claims.of(self.name)))
+        claims = self.store.retry(lambda: self.store.claims.of(self.name))
+        return frozenset(c.candidate for c in claims if not c.candidate.startswith(CONFIRMATION))
 
     def release_outdated(self) -> int:
         """Let candidates that other library versions were measured with be measured again; their trials stay."""
         known = self.known()
         outdated = [c for c in self.store.retry(lambda: self.store.claims.of(self.name)) if c.done]
-        outdated = [c for c in outdated if c.candidate not in known]
+        outdated = [c for c in outdated if c.candidate not in known and not c.candidate.startswith(CONFIRMATION)]
         for claim in outdated:
             self.store.retry(partial(self.store.claims.drop, self.name, claim))
         return len(outdated)
@@ -208,10 +225,8 @@ class Session:
         trial = self._study.ask()
         candidate = self._suggest(trial)
         if candidate is not None and self.store.claims.claim(self.name, candidate.key, trial.number, self.owner):
-            ticket = Ticket(candidate, trial.number)
-            self._mine[candidate.key] = ticket
             trial.set_user_attr("implementation", self.implementation(candidate.backend))
-            return ticket
+            return Ticket(candidate, trial.number)
         why = "not a candidate" if candidate is None else "measured by another trial"
         trial.set_user_attr("dropped", why)
         self._study.tell(trial, state=TrialState.FAIL)
@@ -233,7 +248,11 @@ class Session:
         """Put back what dead workers left; the lock is held."""
         claims = self.store.claims.of(self.name)
         for claim in claims:
-            if not claim.done and self._is_dead(claim.owner, claim.candidate, claim.age):
+            if claim.done or not self._is_dead(claim.owner, claim.candidate, claim.age):
+                continue
+            if claim.candidate.startswith(CONFIRMATION):
+                self.store.claims.drop(self.name, claim)
+            else:
                 trial = self._trial(claim.trial)
                 if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
                     self.store.claims.finish(self.name, claim.candidate)

@@ -1,12 +1,14 @@
 """Where studies live: a storage URL opened with what Optuna leaves out (claims, retries, refusals)."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import optuna
+import sqlalchemy as sa
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from sqlalchemy.engine import make_url
@@ -19,6 +21,18 @@ NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "beegfs", "gpfs", "ceph", "glusterfs", "9p"}
     | {"fuse.sshfs", "fuse.glusterfs", "fuse.ceph"}
 )
+
+
+RESTARTING = (
+    "starting up",
+    "not yet accepting",
+    "shutting down",
+    "server closed the connection",
+    "terminating connection",
+    "recovery mode",
+)
+START_PATIENCE = 30.0
+"""Seconds to wait for a server that is just starting."""
 
 
 class StoreError(ValueError):
@@ -62,6 +76,12 @@ class Store:
         """The URL without its password."""
         return "in memory" if self.url is None else str(make_url(self.url))
 
+    def close(self) -> None:
+        """Give back the database connections."""
+        if isinstance(self.storage, RDBStorage):
+            self.storage.remove_session()
+            self.storage.engine.dispose()
+
     def names(self) -> list[str]:
         """Names of all studies."""
         return self.retry(lambda: optuna.get_all_study_names(self.storage))
@@ -75,11 +95,12 @@ class Store:
         )
 
 
-def open_store(url: str | None) -> Store:
+def open_store(url: str | None, *, wait: bool = False) -> Store:
     """Open a storage.
 
     Args:
         url: SQLAlchemy URL such as `sqlite:///study.db` or `postgresql://user@host/db`; None for memory.
+        wait: Whether to wait for a server that refuses connections, as a worker of a fleet does.
 
     Raises:
         StoreError: The URL cannot be read, its driver is missing, the database does not answer, or SQLite would lie
@@ -98,14 +119,19 @@ def open_store(url: str | None) -> Store:
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
     if not sqlite and parsed.drivername == "postgresql":
         url = parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
-    try:
-        storage = RDBStorage(url, engine_kwargs=options)
-        return Store(url, storage, SqlClaims(storage.engine))
-    except (ImportError, NoSuchModuleError) as error:
-        hint = "pip install 'attnroof[fleet]'" if "postgresql" in url else "see SQLAlchemy's list of drivers"
-        raise StoreError(f"no driver for the storage {make_url(url)!s}: {error}; {hint}") from None
-    except (SQLAlchemyError, StorageInternalError) as error:
-        raise StoreError(f"cannot open the storage {make_url(url)!s}: {_first_line(error)}") from None
+    until = time.monotonic() + START_PATIENCE
+    while True:
+        try:
+            with _alone(url):
+                storage = RDBStorage(url, engine_kwargs=options)
+            return Store(url, storage, SqlClaims(storage.engine))
+        except (ImportError, NoSuchModuleError) as error:
+            hint = "pip install 'attnroof[fleet]'" if "postgresql" in url else "see SQLAlchemy's list of drivers"
+            raise StoreError(f"no driver for the storage {make_url(url)!s}: {error}; {hint}") from None
+        except (SQLAlchemyError, StorageInternalError) as error:
+            if time.monotonic() > until or not _is_restarting(error, wait):
+                raise StoreError(f"cannot open the storage {make_url(url)!s}: {_first_line(error)}") from None
+            time.sleep(0.2)
 
 
 def file_system_of(path: Path, mounts: str | None = None) -> str:
@@ -123,6 +149,18 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
         if inside and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    """Let one worker at a time make the tables of a PostgreSQL database."""
+    if not url.startswith("postgresql"):
+        yield
+        return
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sa.text("select pg_advisory_lock(hashtext('attnroof_tables'))"))
+        yield
 
 
 def _check_sqlite(database: str | None) -> None:
@@ -144,6 +182,11 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(cause, DBAPIError) and (
         cause.connection_invalidated or type(cause).__name__ == "OperationalError"
     )
+
+
+def _is_restarting(error: Exception, wait: bool) -> bool:
+    """Whether the server may be on its way up or down; without `wait` a wrong address is reported at once."""
+    return (wait and _may_pass(error)) or any(text in str(error) for text in RESTARTING)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,5 +1,9 @@
 """One tuning run: every workload searched within the budget, every finished answer saved at once."""
 
+import time
+import zlib
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +21,9 @@ from tuner.search import Tools, search, study_name
 from tuner.space import NoCandidate
 from tuner.versions import device_differences
 from tuner.workload import Workload
+
+PAUSE_SECONDS = 1.0
+"""Between two looks at what other workers still measure."""
 
 
 class StudyExists(ValueError):
@@ -59,22 +66,29 @@ def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: 
     check_folder(out)
     saved = {a: _Saved(out, device, a, request, provenance) for a in request.attentions}
     tools.observe(Started(request.workloads, device.name))
-    rows: list[tuple[Workload, Row]] = []
+    rows: dict[Workload, Row] = {}
     left_out: list[str] = []
+    waiting = deque(_in_order(request.workloads, tools))
     with Heart(tools.store.claims, tools.owner):
-        for i, workload in enumerate(request.workloads):
+        while waiting:
+            workload = waiting.popleft()
             try:
-                row = search(workload, tools, budget.share(len(request.workloads) - i))
+                row = search(workload, tools, budget.share(len(waiting) + 1))
             except NoCandidate as error:
                 left_out.append(f"{workload.spec}: {error}")
                 tools.observe(Note(left_out[-1]))
                 continue
-            rows.append((workload, row))
+            if row is None:
+                waiting.append(workload)
+                time.sleep(PAUSE_SECONDS / len(waiting))
+                continue
+            rows[workload] = row
             saved[workload.attention].add(row)
     if not rows:
         raise NothingRuns("no backend can run any of these workloads here: " + "; ".join(left_out))
     files = tuple(s.path for s in saved.values() if s.written)
-    return Result(tuple(rows), files, tools.recovered, budget.used_trials, budget.elapsed, tuple(left_out))
+    in_order = tuple((w, rows[w]) for w in request.workloads if w in rows)
+    return Result(in_order, files, tools.recovered, budget.used_trials, budget.elapsed, tuple(left_out))
 
 
 def check_new(request: Request, tools: Tools) -> None:
@@ -103,6 +117,12 @@ def check_folder(folder: Path) -> None:
     probe = folder / f".attnroof-probe-{id(folder)}"
     write_atomically(probe, "")
     probe.unlink(missing_ok=True)
+
+
+def _in_order(workloads: Sequence[Workload], tools: Tools) -> list[Workload]:
+    """Workloads as asked; a worker of a fleet begins elsewhere than the others, so that they meet late."""
+    start = zlib.crc32(str(tools.owner).encode()) % len(workloads) if tools.shared else 0
+    return [*workloads[start:], *workloads[:start]]
 
 
 class _Saved:

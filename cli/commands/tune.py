@@ -63,7 +63,7 @@ def tune(
 
     budget = Budget(trials, budget_seconds)
     device = device or first_device()
-    options = Options(device, Path(out), storage, study, effort, seed)
+    options = Options(device, Path(out), storage, study, effort, seed, worker)
     asked = Asked(model, tuple(batch_spec or ()), tp, page_size, kv_cache_dtype, dtype)
     with progress() as observe, IsolatedMeasurer(device) as measurer:
         profile = device_profile(device, lambda text: observe(Note(text)))

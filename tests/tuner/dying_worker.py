@@ -1,7 +1,7 @@
 """A worker on recorded times that may be killed while it measures; run as a script by the fault tests.
 
 Arguments: storage URL, folder, where to die (number of the measurement, key of a candidate, or never), seconds a
-measurement takes, worker's name.
+measurement takes, batches joined by commas, worker's name.
 """
 
 import json
@@ -22,7 +22,7 @@ from tuner.store import open_store
 
 
 def main() -> None:
-    url, folder, die_at, seconds, name = sys.argv[1:6]
+    url, folder, die_at, seconds, specs, name = sys.argv[1:7]
     log = Path(folder) / "measured.jsonl"
     done = 0
 
@@ -37,11 +37,12 @@ def main() -> None:
                 file.write(json.dumps({"worker": name, "candidate": candidate.key}) + "\n")
 
     device = FakeMeasurer(on_measure=on_measure)
-    store = open_store(url)
+    store = open_store(url, wait=True)
     run = tools(device, store, owner=Owner.me(name), effort="full")
     with Heart(store.claims, run.owner, 0.2):
-        for spec in ("8q1s4k", "16q1s4k"):
-            search(workload(spec), run, whole().share(1))
+        for spec in specs.split(","):
+            while search(workload(spec), run, whole().share(1)) is None:
+                time.sleep(0.05)
     print(json.dumps({"recovered": run.recovered}))
 
 

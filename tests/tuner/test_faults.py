@@ -9,13 +9,12 @@ from pathlib import Path
 import optuna
 import pytest
 from optuna.trial import TrialState
-from tuner_fakes import FakeMeasurer, all_candidates, candidate, sqlite, tools, whole, workload
+from tuner_fakes import FakeMeasurer, all_candidates, answer, candidate, sqlite, tools, whole, workload
 
 from executors.outcome import Candidate, Failed
 from tuner.budget import Budget
 from tuner.configuration import ConfigurationError
 from tuner.owner import Owner
-from tuner.search import search
 from tuner.session import MAX_ATTEMPTS
 from tuner.store import open_store
 
@@ -23,7 +22,7 @@ WORKER = Path(__file__).parent / "dying_worker.py"
 
 
 def run_worker(url: str, folder: Path, *, die_at: str = "never") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(WORKER), url, str(folder), die_at, "0", "w"]
+    command = [sys.executable, str(WORKER), url, str(folder), die_at, "0", "8q1s4k,16q1s4k", "w"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -86,7 +85,7 @@ def test_out_of_memory_everywhere_but_the_default_is_partial_and_counted() -> No
     def oom(c: Candidate) -> Failed | None:
         return None if c.key == candidate("fa3", 0).key else Failed("oom", "CUDA out of memory")
 
-    row = search(workload(), tools(FakeMeasurer(answer=oom), effort="full"), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer(answer=oom), effort="full"), whole().share(1))
     assert row.status == "partial"
     assert row.best.knobs == {"num_splits": 0}
     assert row.counts.measured == 1
@@ -97,11 +96,13 @@ def test_a_measurement_that_raises_is_measured_again_after_resume(tmp_path: Path
     def lost(_: object) -> None:
         raise RuntimeError("GPU has fallen off the bus")
 
+    me = Owner.me()
+    dead = Owner(me.host, me.pid, "1")
     with pytest.raises(RuntimeError):
-        search(workload(), tools(FakeMeasurer(on_measure=lost), open_store(sqlite(tmp_path))), whole().share(1))
+        answer(workload(), tools(FakeMeasurer(on_measure=lost), open_store(sqlite(tmp_path)), owner=dead))
     device = FakeMeasurer()
     run = tools(device, open_store(sqlite(tmp_path)), owner=Owner.me("after"))
-    row = search(workload(), run, whole().share(1))
+    row = answer(workload(), run, whole().share(1))
     assert row.status == "measured"
 
 
@@ -112,9 +113,9 @@ def test_a_candidate_left_out_at_the_deadline_is_run_later(tmp_path: Path) -> No
             return dict(answers)
 
     store = open_store(sqlite(tmp_path))
-    search(workload(), tools(Late(), store), whole(trials=2).share(1))
+    answer(workload(), tools(Late(), store), whole(trials=2).share(1))
     device = FakeMeasurer()
-    row = search(workload(), tools(device, store), whole().share(1))
+    row = answer(workload(), tools(device, store), whole().share(1))
     assert row.best.knobs == {"num_splits": 8}
     assert not [t for t in finished(sqlite(tmp_path)) if t.state in (TrialState.RUNNING, TrialState.WAITING)]
 
@@ -125,8 +126,8 @@ def test_devices_do_not_share_results(tmp_path: Path) -> None:
     store = open_store(sqlite(tmp_path))
     h200, other = FakeMeasurer(), FakeMeasurer()
     other.env = replace(h200.env, name="NVIDIA H100 PCIe", sms=114)
-    search(workload(), tools(h200, store), whole().share(1))
-    search(workload(), tools(other, store), whole().share(1))
+    answer(workload(), tools(h200, store), whole().share(1))
+    answer(workload(), tools(other, store), whole().share(1))
     assert set(other.calls[0]) == set(h200.calls[0])
 
 
@@ -189,5 +190,5 @@ def test_all_candidates_are_covered_when_nothing_can_be_skipped(tmp_path: Path) 
     from tuner_fakes import unknown
 
     device = FakeMeasurer()
-    search(workload(), tools(device, open_store(sqlite(tmp_path)), predict=unknown), whole().share(1))
+    answer(workload(), tools(device, open_store(sqlite(tmp_path)), predict=unknown), whole().share(1))
     assert set(device.measured_keys()) == {c.key for c in all_candidates()}

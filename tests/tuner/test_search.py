@@ -6,6 +6,7 @@ import pytest
 from tuner_fakes import (
     FakeMeasurer,
     all_candidates,
+    answer,
     candidate,
     predictor,
     sqlite,
@@ -16,12 +17,11 @@ from tuner_fakes import (
 )  # fmt: skip
 
 from executors.outcome import Accuracy, Candidate, Failed, Measured
-from tuner.search import search
 from tuner.store import open_store
 
 
 def test_finds_the_fastest_and_states_the_gain() -> None:
-    row = search(workload(), tools(FakeMeasurer()), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer()), whole().share(1))
     assert (row.best.backend, row.best.knobs) == ("fa3", {"num_splits": 8})
     assert row.status == "measured"
     assert row.gain == pytest.approx(100 / 80, rel=0.01)
@@ -30,14 +30,14 @@ def test_finds_the_fastest_and_states_the_gain() -> None:
 
 
 def test_best_of_sglang_excludes_what_only_the_library_can_do() -> None:
-    row = search(workload(), tools(FakeMeasurer(), effort="full"), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer(), effort="full"), whole().share(1))
     assert row.best_sglang is not None
     assert (row.best_sglang.backend, row.best_sglang.knobs) == ("fa3", {"num_splits": 0})
 
 
 def test_gain_within_noise_keeps_the_default() -> None:
     device = FakeMeasurer(noise=0.4)
-    row = search(workload(), tools(device), whole().share(1))
+    row = answer(workload(), tools(device), whole().share(1))
     assert row.best.knobs == {"num_splits": 0}
     assert row.gain == 1.0
 
@@ -45,14 +45,14 @@ def test_gain_within_noise_keeps_the_default() -> None:
 def test_default_is_measured_even_when_the_model_thinks_little_of_it() -> None:
     device = FakeMeasurer()
     slow_default = predictor(lambda c: 50.0 if c.key == candidate("fa3", 0).key else 1.0)
-    search(workload(), tools(device, predict=slow_default), whole(trials=2).share(1))
+    answer(workload(), tools(device, predict=slow_default), whole(trials=2).share(1))
     assert candidate("fa3", 0).key in device.calls[0]
 
 
 def test_candidates_whose_interval_cannot_win_are_skipped_and_counted() -> None:
     device = FakeMeasurer()
     sure = predictor(lambda c: 10.0 if c.backend == "triton" else 1.0, spread=1.05)
-    row = search(workload(), tools(device, predict=sure, effort="full"), whole().share(1))
+    row = answer(workload(), tools(device, predict=sure, effort="full"), whole().share(1))
     assert not [key for key in device.measured_keys() if key.startswith("triton")]
     assert row.counts.skipped >= 3
     assert row.counts.candidates == row.counts.measured + row.counts.skipped + row.counts.left
@@ -60,12 +60,12 @@ def test_candidates_whose_interval_cannot_win_are_skipped_and_counted() -> None:
 
 def test_a_wrong_model_is_corrected_by_what_is_measured() -> None:
     misled = predictor(lambda c: 0.5 if c.backend == "triton" else 1.0, spread=2.5)
-    row = search(workload(), tools(FakeMeasurer(), predict=misled, effort="full"), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer(), predict=misled, effort="full"), whole().share(1))
     assert row.best.backend == "fa3"
 
 
 def test_without_a_model_optuna_searches_alone() -> None:
-    row = search(workload(), tools(FakeMeasurer(), predict=unknown), whole(trials=12).share(1))
+    row = answer(workload(), tools(FakeMeasurer(), predict=unknown), whole(trials=12).share(1))
     assert row.counts.measured >= 4
 
 
@@ -74,7 +74,7 @@ def test_a_failing_candidate_is_kept_as_failed_and_never_wins(kind: str) -> None
     def fail(c: Candidate) -> Failed | None:
         return Failed(kind, "injected") if c.key == candidate("fa3", 8).key else None  # type: ignore[arg-type]
 
-    row = search(workload(), tools(FakeMeasurer(answer=fail)), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer(answer=fail)), whole().share(1))
     assert row.best.knobs != {"num_splits": 8}
     assert row.failures[candidate("fa3", 8).key] == f"{kind}: injected"
     assert row.counts.failed == 1
@@ -82,7 +82,7 @@ def test_a_failing_candidate_is_kept_as_failed_and_never_wins(kind: str) -> None
 
 
 def test_when_all_run_out_of_memory_the_default_is_not_presented_as_tuned() -> None:
-    row = search(workload(), tools(FakeMeasurer(answer=lambda c: Failed("oom", "x"))), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer(answer=lambda c: Failed("oom", "x"))), whole().share(1))
     assert row.status == "untuned"
     assert row.best.measured_us is None
     assert row.best.knobs == {"num_splits": 0}
@@ -92,14 +92,14 @@ def test_when_all_run_out_of_memory_the_default_is_not_presented_as_tuned() -> N
 def test_trials_are_a_limit() -> None:
     device = FakeMeasurer()
     budget = whole(trials=3)
-    search(workload(), tools(device, effort="full"), budget.share(1))
+    answer(workload(), tools(device, effort="full"), budget.share(1))
     assert len(device.measured_keys()) == 3 == budget.used_trials
 
 
 def test_resume_measures_only_what_is_missing(tmp_path: Path) -> None:
     first, second = FakeMeasurer(), FakeMeasurer()
-    search(workload(), tools(first, open_store(sqlite(tmp_path)), effort="full"), whole(trials=3).share(1))
-    row = search(workload(), tools(second, open_store(sqlite(tmp_path)), effort="full"), whole().share(1))
+    answer(workload(), tools(first, open_store(sqlite(tmp_path)), effort="full"), whole(trials=3).share(1))
+    row = answer(workload(), tools(second, open_store(sqlite(tmp_path)), effort="full"), whole().share(1))
     assert not set(first.measured_keys()) & set(second.measured_keys()[: len(all_candidates()) - 3])
     assert row.best.knobs == {"num_splits": 8}
 
@@ -108,17 +108,17 @@ def test_same_seed_same_search() -> None:
     runs = []
     for _ in range(2):
         device = FakeMeasurer()
-        search(workload(), tools(device, seed=3, effort="full"), whole().share(1))
+        answer(workload(), tools(device, seed=3, effort="full"), whole().share(1))
         runs.append(device.calls)
     assert runs[0] == runs[1]
 
 
 def test_library_upgrade_measures_again_and_keeps_the_old_trials(tmp_path: Path) -> None:
     old, patch, new = FakeMeasurer(version="3.0.0"), FakeMeasurer(version="3.0.1"), FakeMeasurer(version="3.1.0")
-    search(workload(), tools(old, open_store(sqlite(tmp_path))), whole().share(1))
-    search(workload(), tools(patch, open_store(sqlite(tmp_path))), whole().share(1))
+    answer(workload(), tools(old, open_store(sqlite(tmp_path))), whole().share(1))
+    answer(workload(), tools(patch, open_store(sqlite(tmp_path))), whole().share(1))
     assert patch.calls == []
-    search(workload(), tools(new, open_store(sqlite(tmp_path))), whole().share(1))
+    answer(workload(), tools(new, open_store(sqlite(tmp_path))), whole().share(1))
     assert candidate("fa3", 0).key in new.measured_keys()
     assert not [key for key in new.measured_keys() if key.startswith("triton") and key in old.measured_keys()]
     study = open_store(sqlite(tmp_path))
@@ -132,6 +132,6 @@ def test_two_states_of_the_device_are_called_unstable() -> None:
         fast, slow = 63e-6, 94e-6
         return Measured((fast, slow, fast, slow, fast, slow, fast), Accuracy(0.0, 1.0))
 
-    row = search(workload(), tools(FakeMeasurer(answer=flip)), whole().share(1))
+    row = answer(workload(), tools(FakeMeasurer(answer=flip)), whole().share(1))
     assert row.status == "unstable"
     assert any("two states" in note for note in row.notes)

@@ -10,12 +10,12 @@ from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Measured, Outcome, Rejected
 from hwprofiles import Profile, load_profile
 from tuner.attention_fields import attention_fields
-from tuner.budget import Budget
+from tuner.budget import Budget, Share
 from tuner.configuration import Configuration, Provenance
 from tuner.cost import TrialCost
 from tuner.owner import Owner
 from tuner.row import Choice, Counts, Row, Tried
-from tuner.search import Tools
+from tuner.search import Tools, search
 from tuner.store import Store, open_store
 from tuner.workload import Workload
 
@@ -124,6 +124,13 @@ def tools(measurer: FakeMeasurer, store: Store | None = None, **changes: object)
     for name, value in changes.items():
         setattr(made, name, value)
     return made
+
+
+def answer(w: Workload, run: Tools, share: Share | None = None) -> Row:
+    """Search with a single worker, which never has to wait for others."""
+    found = search(w, run, share or whole().share(1))
+    assert found is not None
+    return found
 
 
 def whole(**limits: object) -> Budget:
