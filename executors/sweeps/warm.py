@@ -10,11 +10,13 @@ from executors.sweeps.runner import Task
 
 COMPILED = frozenset({"triton", "attnroof_triton"})
 """Backends whose kernels Triton compiles and caches on disk."""
+_BY_BATCH = frozenset({"attnroof_triton"})
+"""Of these the kernel depends on the whole batch: tiles, and how many parts are merged."""
 _Job = tuple[Attention, Batch, tuple[Candidate, ...]]
 
 
 def jobs(tasks: Iterable[Task]) -> list[_Job]:
-    """Keep one small workload for each layer, page size, phase and set of knobs."""
+    """Keep one workload for each kernel, as far as layer, page size, phase and knobs tell them apart."""
     seen: set[tuple[object, ...]] = set()
     found = []
     for workload, candidates in tasks:
@@ -22,7 +24,8 @@ def jobs(tasks: Iterable[Task]) -> list[_Job]:
         shape = (attention, batch.phase, batch.page_size, batch.size == 1, batch.topk, batch.q_lens == batch.kv_lens)
         fresh = []
         for candidate in candidates:
-            key = (*shape, max(batch.q_lens) if batch.phase == "verify" else 0, candidate.key)
+            detail = batch if candidate.backend in _BY_BATCH else max(batch.q_lens) if batch.phase == "verify" else 0
+            key = (*shape, detail, candidate.key)
             if candidate.backend in COMPILED and key not in seen:
                 seen.add(key)
                 fresh.append(candidate)
