@@ -21,7 +21,7 @@ class Owner:
     def me(cls, worker: str = "") -> "Owner":
         """This process."""
         pid = os.getpid()
-        return cls(socket.gethostname(), pid, _started(pid), worker)
+        return cls(socket.gethostname(), pid, _state(pid)[1], worker)
 
     @classmethod
     def parse(cls, text: str) -> "Owner":
@@ -42,11 +42,14 @@ class Owner:
             return True
         except PermissionError:
             return False
-        return _started(self.pid) != self.started
+        state, started = _state(self.pid)
+        return state in ("Z", "X") or started != self.started
 
 
-def _started(pid: int) -> str:
+def _state(pid: int) -> tuple[str, str]:
+    """State letter and start time; a killed process that nobody has waited for is still listed, as Z."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[0], fields[19]
     except (OSError, IndexError):
-        return ""
+        return "", ""

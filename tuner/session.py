@@ -128,7 +128,10 @@ class Session:
     def claim_confirmation(self) -> bool:
         """Take the right to confirm; only one worker does."""
         mark = f"{CONFIRMATION}{len(self.confirmations())}"
-        return self.store.retry(lambda: self.store.claims.claim(self.name, mark, -1, self.owner))
+        if self.store.retry(lambda: self.store.claims.claim(self.name, mark, -1, self.owner)):
+            return True
+        held = self.store.retry(lambda: self.store.claims.of(self.name))
+        return any(c.candidate == mark and c.owner == self.owner and not c.done for c in held)
 
     def tell(self, ticket: Ticket, outcome: Outcome, **notes: str | None) -> None:
         """Store what came out; deterministic failures end as pruned, which TPE learns from.

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -192,3 +193,18 @@ def test_all_candidates_are_covered_when_nothing_can_be_skipped(tmp_path: Path) 
     device = FakeMeasurer()
     answer(workload(), tools(device, open_store(sqlite(tmp_path)), predict=unknown), whole().share(1))
     assert set(device.measured_keys()) == {c.key for c in all_candidates()}
+
+
+def test_a_killed_process_that_nobody_waited_for_is_dead() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    me = Owner.me()
+    stat = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    owner = Owner(me.host, child.pid, stat[19])
+    assert not owner.known_dead()
+    child.kill()
+    until = time.monotonic() + 10
+    while not owner.known_dead() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert owner.known_dead()
+    child.wait()
+    assert owner.known_dead()

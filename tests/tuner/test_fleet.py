@@ -70,7 +70,7 @@ def test_eight_workers_lose_nothing_and_measure_nothing_twice(server: PostgresSe
 
 
 def end(worker: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = worker.communicate(timeout=240)
+    _, errors = worker.communicate(timeout=100)
     return worker.returncode, errors[-2000:]
 
 
