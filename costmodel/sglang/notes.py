@@ -16,6 +16,7 @@ UNREAD_THAT_MATTER = (
     "enable_prefill_cp",
     "json_model_override_args",
     "config",
+    "device",
 )
 """Options that can change attention settings and that the rules here do not cover."""
 
