@@ -130,7 +130,7 @@ def report(name: str, tile: Any, call: Call, is_default: bool) -> bool:
     if kernel == "merge":
         sizes = ""
     else:
-        load = ("tma " if tile.tma or tile.specialized else "") + tile.source
+        load = ("tma " if tile.tma or (tile.specialized and tile.source == "page") else "") + tile.source
         sizes = f"{tile.block_m}x{tile.block_n} w{tile.num_warps} s{tile.num_stages} {load}"
     try:
         made = compile_call(call)

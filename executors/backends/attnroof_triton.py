@@ -93,7 +93,8 @@ class AttnroofTriton(Backend):
         launcher.run(0)
         _synchronize(inputs.device)
         kind = "warp-specialized" if tile.specialized else "kv-major" if tile.kv_major else "row-major"
-        source = f"{'tma ' if tile.tma or tile.specialized else ''}{tile.source}"
+        by_tma = tile.tma or (tile.specialized and tile.source == "page")
+        source = f"{'tma ' if by_tma else ''}{tile.source}"
         return Prepared(
             run=launcher.run,
             plan=launcher.plan,

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, disable-error-code="attr-defined"
-"""The attention kernel for absorbed MLA on Hopper, in Gluon: a copying warp and two consumer warpgroups.
+"""The attention kernel for absorbed MLA on Hopper, in Gluon: copying warps and two consumer warpgroups.
 
 One tile is 64 rows by 64 keys. The first warpgroup computes scores and softmax and the left half of the values, the
 second the right half from the weights that the first leaves in shared memory; so an output of 64 x 512 fits
@@ -11,12 +11,12 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
-    tma,
     warpgroup_mma,
     warpgroup_mma_init,
     warpgroup_mma_wait,
 )
 
+from executors.kernels.latent_copy import await_keys, copy
 from executors.kernels.latent_memory import HALF, KEYS, ROWS, STAGES, Part, allocate, prepare
 
 LOG2E = gl.constexpr(1.4426950408889634)
@@ -36,6 +36,7 @@ def attend_latent(
     q_rest_desc,
     k_half_desc,
     k_rest_desc,
+    k_cache,
     page_table,
     page_table_stride,
     scale,
@@ -60,43 +61,17 @@ def attend_latent(
         gl.load(item + 7),
     )
     pages = page_table + gl.load(item).to(gl.int64) * page_table_stride
-    memory = allocate(k_half_desc.dtype)
+    memory = allocate(k_cache.dtype.element_ty, FORM.page_size % KEYS > 0)
     prepare(memory)
     gl.warp_specialize(
         [
             (_score_and_left, (memory, part, scale, out, part_out, part_lse, FORM)),
             (_right, (memory, part, out, part_out, FORM)),
-            (_copy, (memory, part, q_half_desc, q_rest_desc, k_half_desc, k_rest_desc, pages, FORM)),
+            (copy, (memory, part, q_half_desc, q_rest_desc, k_half_desc, k_rest_desc, k_cache, pages, FORM)),
         ],
-        [4, 1],
-        [224, 24],
+        [4, 4 if memory.gathered else 1],
+        [168, 80 if memory.gathered else 24],
     )
-
-
-@gluon.jit
-def _copy(memory, part, q_half_desc, q_rest_desc, k_half_desc, k_rest_desc, pages, FORM: gl.constexpr):
-    """Copy the queries once and every tile of keys as soon as its stage is free."""
-    q_row = part.q_start * FORM.group + part.row0
-    mbarrier.expect(memory.q_full, q_half_desc.block_type.nbytes * 2 + q_rest_desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(q_half_desc, [q_row, 0], memory.q_full, memory.q_left)
-    tma.async_copy_global_to_shared(q_half_desc, [q_row, HALF], memory.q_full, memory.q_right)
-    tma.async_copy_global_to_shared(q_rest_desc, [q_row, 2 * HALF], memory.q_full, memory.q_rest)
-    page = gl.load(pages + part.begin // FORM.page_size)
-    for step in range((part.end - part.begin + KEYS - 1) // KEYS):
-        start = part.begin + step * KEYS
-        row = page * FORM.page_size + start % FORM.page_size
-        page = gl.load(pages + gl.minimum(start + KEYS, part.end - 1) // FORM.page_size)
-        stage = step % STAGES
-        phase = (step // STAGES & 1) ^ 1
-        full = memory.left_full.index(stage)
-        mbarrier.wait(memory.left_free.index(stage), phase)
-        mbarrier.expect(full, k_half_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(k_half_desc, [row, 0], full, memory.k_left.index(stage))
-        full = memory.right_full.index(stage)
-        mbarrier.wait(memory.right_free.index(stage), phase)
-        mbarrier.expect(full, k_half_desc.block_type.nbytes + k_rest_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(k_half_desc, [row, HALF], full, memory.k_right.index(stage))
-        tma.async_copy_global_to_shared(k_rest_desc, [row, 2 * HALF], full, memory.k_rest.index(stage))
 
 
 @gluon.jit
@@ -151,10 +126,10 @@ def _start_scores(memory, step):
     stage = step % STAGES
     phase = step // STAGES & 1
     scores = warpgroup_mma_init(gl.zeros([ROWS, KEYS], gl.float32, SCORE_LAYOUT))
-    mbarrier.wait(memory.left_full.index(stage), phase)
+    await_keys(memory, memory.left_full.index(stage), phase)
     keys = memory.k_left.index(stage).permute((1, 0))
     scores = warpgroup_mma(memory.q_left, keys, scores, use_acc=False, is_async=True)
-    mbarrier.wait(memory.right_full.index(stage), phase)
+    await_keys(memory, memory.right_full.index(stage), phase)
     keys = memory.k_right.index(stage).permute((1, 0))
     scores = warpgroup_mma(memory.q_right, keys, scores, is_async=True)
     keys = memory.k_rest.index(stage).permute((1, 0))
@@ -190,7 +165,7 @@ def _right(memory, part, out, part_out, FORM: gl.constexpr):
     acc = gl.zeros([ROWS, HALF], gl.float32, VALUE_LAYOUT)
     for step in range((part.end - part.begin + KEYS - 1) // KEYS):
         stage = step % STAGES
-        mbarrier.wait(memory.right_full.index(stage), step // STAGES & 1)
+        await_keys(memory, memory.right_full.index(stage), step // STAGES & 1)
         mbarrier.wait(memory.weights_full, step & 1)
         acc = acc * memory.factors.load(VALUE_ROWS)[:, None]
         acc = warpgroup_mma(memory.weights, memory.k_right.index(stage), acc, is_async=True)

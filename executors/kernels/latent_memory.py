@@ -11,6 +11,7 @@ KEYS = gl.constexpr(64)
 HALF = gl.constexpr(256)
 REST = gl.constexpr(64)
 STAGES = gl.constexpr(2)
+COPYING_THREADS = gl.constexpr(128)
 TILE_LAYOUT = gl.constexpr(gl.NVMMASharedLayout(128, 16, 2))
 ROW_LAYOUT = gl.constexpr(gl.SwizzledSharedLayout(1, 1, 1, [0]))
 BARRIER_LAYOUT = gl.constexpr(mbarrier.MBarrierLayout())
@@ -38,6 +39,8 @@ class Part:
 class Memory:
     """Shared tiles, each with barriers that say when it is full and when it may be overwritten."""
 
+    gathered: gl.constexpr
+    """Keys come row by row, so every copying thread arrives at their barriers."""
     q_left: gl.shared_memory_descriptor
     q_right: gl.shared_memory_descriptor
     q_rest: gl.shared_memory_descriptor
@@ -60,7 +63,8 @@ class Memory:
     shares_full: gl.shared_memory_descriptor
 
     @gluon.constexpr_function
-    def __init__(self, queries, keys, exchanged, single_barriers, staged_barriers):
+    def __init__(self, gathered, queries, keys, exchanged, single_barriers, staged_barriers):
+        self.gathered = gl.constexpr(gathered)
         self.q_left, self.q_right, self.q_rest = queries
         self.k_left, self.k_right, self.k_rest = keys
         self.weights, self.factors, self.shares = exchanged
@@ -94,9 +98,10 @@ def _barriers():
 
 
 @gluon.jit
-def allocate(dtype: gl.constexpr):
+def allocate(dtype: gl.constexpr, gathered: gl.constexpr):
     """Allocate all of it: 225 KiB."""
     return Memory(
+        gathered,
         (_tile(dtype, HALF), _tile(dtype, HALF), _tile(dtype, REST)),
         (_stages(dtype, HALF), _stages(dtype, HALF), _stages(dtype, REST)),
         (_tile(dtype, KEYS), _row_values(), _row_values()),
@@ -107,14 +112,15 @@ def allocate(dtype: gl.constexpr):
 
 @gluon.jit
 def prepare(memory):
-    """Set all barriers up, before the warps part; each waits for one arrival."""
+    """Set all barriers up, before the warps part; those of no copying threads wait for one arrival."""
+    copies: gl.constexpr = COPYING_THREADS if memory.gathered else 1
     mbarrier.init(memory.q_full, count=1)
     mbarrier.init(memory.weights_full, count=1)
     mbarrier.init(memory.weights_free, count=1)
     mbarrier.init(memory.shares_full, count=1)
     for stage in gl.static_range(STAGES):
-        mbarrier.init(memory.left_full.index(stage), count=1)
+        mbarrier.init(memory.left_full.index(stage), count=copies)
         mbarrier.init(memory.left_free.index(stage), count=1)
-        mbarrier.init(memory.right_full.index(stage), count=1)
+        mbarrier.init(memory.right_full.index(stage), count=copies)
         mbarrier.init(memory.right_free.index(stage), count=1)
     fence_async_shared()

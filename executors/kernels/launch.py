@@ -133,6 +133,7 @@ class Launcher:
         arguments = (
             self.work,
             *self.descriptors[slot],
+            self.inputs.k_cache[slot],
             table,
             table.stride(0),
             self.inputs.scale,

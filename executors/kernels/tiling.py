@@ -132,9 +132,9 @@ def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, i
 
 
 def _latent_kernel_takes(form: Form) -> bool:
-    """Say whether the Gluon kernel computes this form: plain 512 + 64 latent keys in pages of whole tiles."""
+    """Say whether the Gluon kernel computes this form: 512 + 64 latent columns, no masks but the causal one."""
     plain = not (form.window or form.chunk or form.soft_cap or form.sinks or form.tree or form.widen)
-    return plain and form.latent and (form.head_dim, form.value_dim) == (576, 512) and form.page_size % 64 == 0
+    return plain and form.latent and (form.head_dim, form.value_dim) == (576, 512)
 
 
 def tile_of(attention: Attention, batch: Batch, knobs: Mapping[str, object], *, target: Target) -> Tile:
