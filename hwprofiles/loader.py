@@ -7,7 +7,7 @@ from pathlib import Path
 from hwprofiles.assemble import assemble, file_of, profile_id
 from hwprofiles.errors import PartitionedDevice, ProfileError, UnknownProfile
 from hwprofiles.library import Layer, layers, read_toml
-from hwprofiles.names import nearest, normalized, respelled
+from hwprofiles.names import joined, nearest, normalized, respelled
 from hwprofiles.profile import Profile
 
 _PARTITION = re.compile(
@@ -19,7 +19,7 @@ def load_profile(name: str) -> Profile:
     """Load one profile.
 
     Args:
-        name: Id, driver name or alias, in any case and with `_`, `-` or spaces; the path of a `.toml` file; or
+        name: Id, driver name or alias, in any case and with `_`, `-`, spaces or nothing between its words; the path of a `.toml` file; or
             `cpu`, the processor that this runs on.
 
     Raises:
@@ -42,6 +42,9 @@ def load_profile(name: str) -> Profile:
         if claims:
             return load_by_id(claims[0], where)
     _reject_partition(name)
+    together = _spelt_together(name)
+    if together is not None:
+        return together
     raise UnknownProfile(name, nearest(name, _all_names()))
 
 
@@ -80,6 +83,13 @@ def _claims(wanted: str, layer: Layer) -> list[str]:
 
 def _mentions(path: Path, wanted: str) -> bool:
     return f'"{wanted}"' in respelled(path.read_text(encoding="utf-8"))
+
+
+def _spelt_together(name: str) -> Profile | None:
+    """The one profile with a name that differs by separators only: `rtx4090` for `rtx_4090`."""
+    wanted = joined(name)
+    found = [p for p in list_profiles() if wanted in {joined(n) for n in (p.id, *p.aliases, *p.driver_names)}]
+    return found[0] if len(found) == 1 else None
 
 
 def _all_names() -> list[str]:

@@ -11,6 +11,11 @@ def normalized(name: str) -> str:
     return " ".join(respelled(name).split())
 
 
+def joined(name: str) -> str:
+    """A name without case and separators."""
+    return normalized(name).replace(" ", "")
+
+
 def respelled(text: str) -> str:
     """A text without case, and with one separator character; fast enough for whole files."""
     return text.casefold().translate(_SEPARATORS)

@@ -114,3 +114,11 @@ def test_origins_tell_derived_from_published() -> None:
     assert b200.origin("matrix_clock_hz") == "derived"
     assert b200.origin("matrix_flops_per_s.bf16") == "vendor"
     assert b200.origin("llc_bytes") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "profile_id"),
+    [("rtx4090", "nvidia-rtx-4090"), ("RTX5090", "nvidia-rtx-5090"), ("max1550", "intel-max-1550")],
+)
+def test_separators_may_be_left_out(name: str, profile_id: str) -> None:
+    assert load_profile(name).id == profile_id
