@@ -27,8 +27,13 @@ say = partial(print, flush=True)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 wrong usage."""
-    options = _parser().parse_args(arguments)
-    COMMANDS[options.command](options)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        COMMANDS[options.command](options)
+    except (ValueError, OSError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -47,6 +47,9 @@ def warm(tasks: Iterable[Task], device: str, *, workers: int, seconds: float) ->
         One line about it.
     """
     work, started = jobs(tasks), time.monotonic()
+    workers = min(workers, len(work))
+    if not workers:
+        return "nothing to compile beforehand"
     chunks = [(work[i::workers], device, time.time() + seconds) for i in range(workers)]
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         done = sum(pool.starmap(_compile, chunks))

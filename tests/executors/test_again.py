@@ -77,3 +77,8 @@ def test_the_command_line_counts_and_packs(tmp_path: Path, capsys: pytest.Captur
     assert main(["pack", "--records", str(tmp_path / "a.jsonl"), "--out", str(packed)]) == 0
     assert capsys.readouterr().out.startswith("2 of 3 records")
     assert len(read_records(packed).records) == 2
+
+
+def test_a_folder_that_is_not_there_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["count", "--records", str(tmp_path / "none")]) == 2
+    assert "none" in capsys.readouterr().err

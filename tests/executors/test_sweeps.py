@@ -13,7 +13,7 @@ from executors.sweeps.candidates import SWEPT, backends_of, candidates
 from executors.sweeps.prebuilt import has_module
 from executors.sweeps.runner import describe, sweep
 from executors.sweeps.sets import ALL, CACHE_BYTES, SETS, Workload, workloads
-from executors.sweeps.warm import COMPILED, jobs
+from executors.sweeps.warm import COMPILED, jobs, warm
 from hwprofiles import load_profile
 
 H200 = load_profile("h200")
@@ -142,6 +142,11 @@ def test_warming_names_each_compiled_form_once() -> None:
     assert len(forms) < sum(c.backend == "triton" for _, found in tasks for c in found)
     own = [(b, c.key) for _, b, found in work for c in found if c.backend == "attnroof_triton"]
     assert len(own) == sum(c.backend == "attnroof_triton" for _, found in tasks for c in found)
+
+
+def test_where_nothing_is_compiled_no_process_is_started() -> None:
+    task = (Workload(GQA, Batch.decode([64]), 1), [Candidate("fa3", {})])
+    assert warm([task], "cpu", workers=4, seconds=1.0) == "nothing to compile beforehand"
 
 
 class FakeMeasurer:
