@@ -19,8 +19,8 @@ def load_profile(name: str) -> Profile:
     """Load one profile.
 
     Args:
-        name: Id, driver name or alias, in any case and with `_`, `-`, spaces or nothing between its words; the path of a `.toml` file; or
-            `cpu`, the processor that this runs on.
+        name: Id, driver name or alias, in any case and with `_`, `-`, spaces or nothing between its words; the path
+            of a `.toml` file; or `cpu`, the processor that this runs on.
 
     Raises:
         UnknownProfile: Nothing has this name; `nearest` lists the closest ones.

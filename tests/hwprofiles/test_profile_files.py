@@ -32,7 +32,17 @@ def test_a_capped_card_changes_one_value(write: Write) -> None:
     assert capped.origin("num_sms") == "vendor"
     assert (capped.aliases, capped.driver_names) == (("h200_500w",), ())
     changed = {n for n in type(h200).model_fields if getattr(capped, n) != getattr(h200, n)}
-    assert changed <= {"id", "name", "aliases", "driver_names", "tdp_w", "origins", "files", "confidence"}
+    assert changed <= {
+        "id",
+        "name",
+        "aliases",
+        "driver_names",
+        "tdp_w",
+        "origins",
+        "files",
+        "confidence",
+        "measured",
+    }
 
 
 def test_a_new_device_is_one_file(write: Write) -> None:
