@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from executors.recordings import PACKAGED, read_records
 from executors.registry import get_backend
+from executors.sweeps import quality
 from executors.sweeps.again import agreement, recorded_tasks
 from executors.sweeps.candidates import backends_of, candidates
 from executors.sweeps.count import table
@@ -65,12 +66,23 @@ def run_again(options: argparse.Namespace) -> None:
     say(agreement(before, read_records(options.out / "again.jsonl").records))
 
 
+def compare(options: argparse.Namespace) -> None:
+    """Say how far the first recording and the others are apart."""
+    before, *after = options.records
+    say(agreement(read_records(before).records, read_records(after).records))
+
+
 def count_records(options: argparse.Namespace) -> None:
     """Print how many records there are."""
     loaded = read_records(options.records)
     say(table(loaded.records))
     if loaded.damaged:
         say(f"\n{loaded.damaged} damaged lines are left out")
+
+
+def show_quality(options: argparse.Namespace) -> None:
+    """Print how right and how steady the backends were."""
+    say(quality.table(read_records(options.records).records))
 
 
 def pack_records(options: argparse.Namespace) -> None:
@@ -86,7 +98,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "warm": warm_up,
     "run": run_sets,
     "again": run_again,
+    "agree": compare,
     "count": count_records,
+    "quality": show_quality,
     "pack": pack_records,
 }
 
@@ -105,7 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", type=int, default=0, help="leave out the first so many workloads of a set")
     parser.add_argument("--limit", type=int, help="only the first so many workloads of a set")
     parser.add_argument("--workers", type=int, default=12, help="processes that compile")
-    parser.add_argument("--records", type=Path, nargs="+", default=[PACKAGED], help="what again, count and pack read")
+    parser.add_argument(
+        "--records", type=Path, nargs="+", default=[PACKAGED], help="what again, agree, count, quality and pack read"
+    )
     parser.add_argument("--rows", type=int, default=400, help="again: candidates")
     return parser
 

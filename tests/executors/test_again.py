@@ -9,6 +9,7 @@ from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Failed, Measured, Outcome
 from executors.recorder import Workload, append_records, to_record
 from executors.recordings import read_records
+from executors.sweeps import quality
 from executors.sweeps.__main__ import main
 from executors.sweeps.again import EACH, agreement, recorded_tasks
 from executors.sweeps.count import table
@@ -59,6 +60,18 @@ def test_records_are_counted_by_kind_and_outcome() -> None:
     records += [record(1, 0, attention=Attention.mla(16))]
     row = table(records).splitlines()[2]
     assert row == "| `fa3` | 2 | 0 | 0 | 0 | 1 | 1 | 4 | 1 crashed |"
+
+
+def test_quality_is_the_worst_error_and_the_usual_spread() -> None:
+    workload = Workload(GQA, Batch.decode([64]), H200)
+    candidate = Candidate("fa3", {})
+    outcomes = (
+        Measured((1e-4, 1.02e-4, 0.98e-4), Accuracy(0.5, 1.0, True)),
+        Measured((1e-4,), Accuracy(0.1, 1.0, False), cold=False),
+        Failed("incorrect", "far off", Accuracy(9.0, 1.0, True)),
+    )
+    records = [to_record(workload, candidate, outcome, ("fa3", "3.0")) for outcome in outcomes]
+    assert quality.table(records).splitlines()[2] == "| `fa3` | 2 | 0.50 | 50% | 0.80% | 1 | 0 |"
 
 
 def test_packing_keeps_the_last_record_of_each_candidate_and_version(tmp_path: Path) -> None:
