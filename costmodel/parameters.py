@@ -18,6 +18,8 @@ class Parameters:
     """Latency of one KV tile that loading cannot hide."""
     page_seconds: float = 0.5e-9
     """One more page that a KV tile looks up."""
+    page_bytes: float = 60.0
+    """DRAM traffic that one more page visited by a tile is worth: short contiguous pieces use DRAM badly."""
     cta_bytes_per_s: float = 60e9
     """Rate at which one CTA alone streams KV (bytes in flight over loaded latency)."""
     sm_bytes_per_s: float = 70e9

@@ -108,7 +108,8 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     products = (matrix**o + exps**o) ** (1 / o)
     exp_share = exps**o / (matrix**o + exps**o) if products else 0.0
     share, exposed = exposure(plan.job_count, sms * plan.slots_per_sm, job_cost(plan, p), loads[-1][0])
-    dram = share * plan.dram_bytes / (plan.total_tiles * machine.memory_bytes_per_s * p.dram_fraction)
+    tile_bytes = plan.dram_bytes / plan.total_tiles + tile.pages * p.page_bytes
+    dram = share * tile_bytes / (machine.memory_bytes_per_s * p.dram_fraction)
     running = sum(width for _, width in loads)
     j = p.join
     own_j = own**j

@@ -82,11 +82,8 @@ def _tiles(
     longest = np.where(widths > 0, loads, 0.0).max(axis=1)
     exposed = np.minimum(fixed / longest, 1.0)
     waves = ceil_div(jobs, machine.sms * plans.sample.slots_per_sm)
-    dram = (
-        (1 - np.minimum(fixed * waves / longest, 1.0))
-        * dram_bytes
-        / (tiles * machine.memory_bytes_per_s * p.dram_fraction)
-    )
+    tile_bytes = dram_bytes / tiles + tile.pages * p.page_bytes
+    dram = (1 - np.minimum(fixed * waves / longest, 1.0)) * tile_bytes / (machine.memory_bytes_per_s * p.dram_fraction)
     running = widths[:, ::-1].cumsum(axis=1)[:, ::-1]
     per_sm = ceil_div(running.astype(np.int64), machine.sms)
     waiting = running * dram[:, None] + exposed[:, None] * own

@@ -31,7 +31,7 @@ def plan(call: Call) -> Plan:
             jobs.extend(split_jobs(n, splits, heads * count))
     if batch.uniform and len(tiles[0][0]) == 1:
         jobs.sort(key=lambda job: -job[1])
-    tile = tile_work(machine, attention, rows, keys)
+    tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     out_rows = float(batch.total_q * attention.num_qo_heads)
     row_bytes = partial_row_bytes(attention)

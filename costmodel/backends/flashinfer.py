@@ -81,7 +81,7 @@ def _plan_cuda_cores(call: Call) -> Plan:
     rows = float(attention.num_qo_heads * sum(count * ceil_div(pages, chunk) for pages, count in lengths))
     padded = grid // heads if batch.size * heads < grid else batch.size
     vector = 2.0 * attention.group_size * keys * (attention.head_dim + attention.value_dim)
-    base = tile_work(machine, attention, attention.group_size, keys)
+    base = tile_work(machine, attention, attention.group_size, keys, batch.page_size)
     tile = TileWork(attention.group_size, keys, base.bytes, vector / machine.sm_vector_flops_per_s, base.exp_seconds)
     return Plan(
         variant="decode_cuda_cores",
@@ -125,7 +125,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     items = sum(count * ceil_div(pages, chunk) for pages, count in lengths)
     padded = max(limit, tiles) if graph else items
     splits = ceil_div(longest, chunk) if split else 1
-    tile = tile_work(machine, attention, rows, keys)
+    tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     partial = float(items * min(rows, mean_rows) * heads) if split else 0.0
     return Plan(
@@ -159,7 +159,7 @@ def _plan_fa3(call: Call) -> Plan:
         jobs.extend((-float(kv), (count * attention.num_qo_heads, n)) for n in reversed(tiles))
     jobs.sort(key=lambda item: item[0])
     runs = merged_runs([job for _, job in jobs])
-    tile = tile_work(machine, attention, rows, keys)
+    tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
     units = sum(count for count, _ in runs)
     visits = units / (attention.num_kv_heads * batch.size)

@@ -48,7 +48,7 @@ def plan(call: Call) -> Plan:
                 items += 1
     units = sum(count for _, count in pieces)
     splits = max(ceil_div(seen, limit) for seen, _ in pieces)
-    tile = tile_work(machine, attention, ROWS, keys)
+    tile = tile_work(machine, attention, ROWS, keys, batch.page_size)
     requested = clusters * sum(tiles) * tile.bytes
     kernel = "fa3" if _hopper_kernel(call) else "fa2"
     assigned: tuple[Assigned, ...] = tuple((float(t), j, clusters) for t, j in zip(tiles, jobs, strict=True) if j)

@@ -18,7 +18,7 @@ def plan(call: Call) -> Plan:
     lens = [ceil_div(kv, BLOCK) for _, kv, count in call.requests for _ in range(count)]
     payload = ceil_div(sum(lens) + PIECE_BLOCKS * len(lens), parts) + PIECE_BLOCKS
     assigned, splits, pieces = _walk(lens, parts, payload, m_tiles * attention.num_kv_heads)
-    tile = tile_work(machine, attention, BLOCK, BLOCK)
+    tile = tile_work(machine, attention, BLOCK, BLOCK, batch.page_size)
     total = sum(tiles * slots for tiles, _, slots in assigned)
     jobs = sum(jobs * slots for _, jobs, slots in assigned)
     units = batch.size * m_tiles * attention.num_kv_heads

@@ -67,7 +67,7 @@ def plan_of(structure: Structure, call: Call) -> Plan:
     for counts, count in tiles:
         for n in reversed(counts):
             jobs.extend(split_jobs(n, splits, heads * count))
-    tile = tile_work(machine, attention, rows, keys)
+    tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     out_rows = float(batch.total_q * attention.num_qo_heads)
     row_bytes = partial_row_bytes(attention)

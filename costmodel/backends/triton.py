@@ -10,8 +10,10 @@ from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial
 MIN_BLOCK_KV = 32
 HEAD_ROWS = 16
 MLA_CONTEXT_STEP = 32
-REGISTER_SLOTS = 4
-"""CTAs of 128 threads that the registers of one SM hold."""
+REGISTER_SLOTS = 6
+"""CTAs of decode that the registers of one SM hold."""
+HEAVY_GROUP, HEAVY_SLOTS = 8, 5
+"""The kernel compiled for groups of 8 and pages of one token needs more registers (seen on an H200)."""
 RESERVED_SHARED_BYTES = 1024
 
 
@@ -24,7 +26,7 @@ def split_counts(call: Call) -> list[int]:
     """Splits of each group of equal requests, as the rule on the device gives them."""
     attention, sms = call.attention, call.machine.sms
     cap = split_cap(call)
-    lens = [kv - kv_range(attention, q, kv, (0, q))[0] for q, kv, _ in call.requests]
+    lens = [kv for _, kv, _ in call.requests]
     if call.knobs["split_mode"] == "fixed":
         return [cap] * len(lens)
     longest, shortest = max(lens), min(lens)
@@ -61,7 +63,7 @@ def _plan_decode(call: Call) -> Plan:
     counts = split_counts(call)
     cap = split_cap(call)
     jobs: list[Job] = []
-    used = parts = 0
+    used = parts = most_parts = 0
     for (q, kv, count), splits in zip(call.requests, counts, strict=True):
         first, end = kv_range(attention, q, kv, (0, q))
         seen = end - first
@@ -72,18 +74,19 @@ def _plan_decode(call: Call) -> Plan:
             jobs.append((count * blocks, ceil_div(rest, keys)))
         used += count * blocks * (full + bool(rest))
         parts += count * (full + bool(rest))
+        most_parts = max(most_parts, full + bool(rest))
     if batch.uniform:
         jobs.sort(key=lambda job: -job[1])
-    tile = tile_work(machine, attention, rows, keys)
+    tile = tile_work(machine, attention, rows, keys, batch.page_size)
+    heavy = attention.group_size == HEAVY_GROUP and batch.page_size == 1
+    registers = HEAVY_SLOTS if heavy else REGISTER_SLOTS
     shared = 2 * tile.bytes + RESERVED_SHARED_BYTES
-    slots = max(1, min(REGISTER_SLOTS, int(machine.shared_bytes_per_sm // shared)))
+    slots = max(1, min(registers, int(machine.shared_bytes_per_sm // shared)))
     visits = blocks / attention.num_kv_heads
     row_bytes = partial_row_bytes(attention)
     return Plan(
         variant="mla" if attention.is_latent else "decode_grouped" if grouped else "decode",
-        kernel=f"{kernel_name(attention)}_g{min(HEAD_ROWS, attention.group_size)}"
-        if grouped
-        else kernel_name(attention),
+        kernel=kernel_name(attention),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=slots,
@@ -91,7 +94,8 @@ def _plan_decode(call: Call) -> Plan:
         units=f"{count_of(blocks, 'head block')} x {count_of(batch.size, 'request')}",
         unit_count=blocks * batch.size,
         num_splits=max(counts),
-        merge_splits=cap,
+        merge_splits=most_parts,
+        merge_slots=cap,
         merge_launched=True,
         partial_rows=float(parts * attention.num_qo_heads),
         partial_row_bytes=row_bytes,
@@ -133,7 +137,7 @@ def _plan_extend(call: Call) -> Plan:
             prefix = max(0, kv - q - first)
             jobs.append((count * heads, ceil_div(prefix, keys) + ceil_div(max(end - max(first, kv - q), 1), keys)))
     runs = merged_runs(jobs)
-    tile = tile_work(machine, attention, rows, keys)
+    tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
     used = sum(count for count, _ in runs)
     longest = max(batch.kv_lens) * attention.kv_bytes_per_token

@@ -52,7 +52,7 @@ def calibrate(points: Iterable[Point], machine: Machine, most: int = MAX_POINTS)
                     "variants": {},
                 },
             )
-            entry["variants"][variant] = fit_variant(rows, prior(backend, variant, machine), most)
+            entry["variants"][variant] = fit_variant(rows, prior(backend, variant, machine), min(most, len(rows) // 2))
     return data
 
 

@@ -13,7 +13,7 @@ from costmodel.parameters import Parameters
 
 LOSS_SCALE = 0.05
 """Log errors beyond this weigh linearly."""
-PRIOR_WEIGHT = 0.02
+PRIOR_WEIGHT = 0.005
 """Error that leaving the prior by its own width is worth, over the square root of the points."""
 PRIOR_WIDTH = 1.0
 """Width of a prior in natural logarithms: a factor of e."""
@@ -28,6 +28,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "floor_seconds": (5e-7, 1e-4),
     "tile_seconds": (1e-9, 1e-5),
     "page_seconds": (1e-12, 1e-7),
+    "page_bytes": (0.1, 2000.0),
     "cta_bytes_per_s": (1e9, 2e12),
     "sm_bytes_per_s": (2e9, 4e12),
     "dram_fraction": (0.3, 1.0),

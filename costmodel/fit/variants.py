@@ -3,6 +3,8 @@
 _SHARED = ("floor_seconds", "join", "dram_fraction")
 _DECODE = (
     *_SHARED,
+    "page_seconds",
+    "page_bytes",
     "tile_seconds",
     "cta_bytes_per_s",
     "sm_bytes_per_s",
@@ -26,7 +28,7 @@ _EXTEND = (
 _EMPTY = "empty_cta_seconds"
 
 FITTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("fa3", "decode"): (*_DECODE, "matrix_fraction", "page_seconds", "merge_slot_seconds", "extra_fraction"),
+    ("fa3", "decode"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", "extra_fraction"),
     ("fa3", "extend"): (*_EXTEND, "sm_bytes_per_s", "extra_fraction", "merge_seconds"),
     ("fa3", "mla"): (*_DECODE, "matrix_fraction", "extra_fraction"),
     ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY),
@@ -36,7 +38,7 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("flashinfer", "mla_fa2"): (*_DECODE, "matrix_fraction"),
     ("flashinfer", "mla_fa3"): (*_DECODE, "matrix_fraction"),
     ("triton", "decode"): (*_DECODE, "matrix_fraction", _EMPTY),
-    ("triton", "decode_grouped"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("triton", "decode_grouped"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", _EMPTY),
     ("triton", "extend"): (*_EXTEND, "sm_bytes_per_s", _EMPTY),
     ("triton", "mla"): (*_DECODE, "matrix_fraction", _EMPTY),
     ("flashmla", "mla"): (*_DECODE, "matrix_fraction"),
