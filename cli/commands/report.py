@@ -1,0 +1,91 @@
+"""`attnroof report`: one page to look at, or pictures, from records or a tuned configuration."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.errors import WrongInput
+
+if TYPE_CHECKING:
+    from cli.report.page import Page, Section
+    from cli.report.source import Source
+
+NEEDS_PLOTS = "the report needs Plotly, its pictures matplotlib: pip install 'attnroof[plots]'"
+
+
+def report(
+    config: Annotated[Path | None, typer.Option("--config", help="A tuned configuration, or a folder of them.")] = None,
+    records: Annotated[Path | None, typer.Option("--records", help="A file or folder of records.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="The page to write.")] = None,
+    plots: Annotated[Path | None, typer.Option("--plots", help="Folder for each chart as PNG and SVG.")] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", help="Profile, where the device's own name has none.")] = None,
+) -> None:
+    """Write what to use and why as one HTML file that needs no network; the packaged records if none are given."""
+    from cli.output import stderr_console
+    from cli.report.build import build
+
+    if html is None and plots is None:
+        raise WrongInput("--html is missing: name the page to write, for example --html report.html")
+    source = read_source(config, records, gpu)
+    page = build(source, shlex.join(["attnroof", *sys.argv[1:]]), service_section())
+    console = stderr_console()
+    if html is not None:
+        write_page(page, html)
+        console.print(f"written to {html}", markup=False)
+    if plots is not None:
+        count = write_pictures(page, plots)
+        console.print(f"{count} pictures written to {plots}", markup=False)
+
+
+def read_source(config: Path | None, records: Path | None, gpu: str | None) -> "Source":
+    """Read what the report is about."""
+    from cli.report.source import from_configurations, from_records
+    from executors.recordings import PACKAGED
+
+    if config is not None and records is not None:
+        raise WrongInput("--config and --records are two sources: give one")
+    if config is not None:
+        return from_configurations(config, gpu)
+    return from_records(records or PACKAGED, gpu)
+
+
+def service_section() -> "Section":
+    """Say what the backends mean for requests."""
+    from cli.report.page import Section
+
+    return Section("service", "What requests feel", "No model and traffic were given.")
+
+
+def write_page(page: "Page", path: Path) -> None:
+    """Write the page as a whole.
+
+    Raises:
+        WrongInput: Plotly is missing.
+    """
+    from cli.report.page import render
+
+    try:
+        text = render(page)
+    except ImportError:
+        raise WrongInput(NEEDS_PLOTS) from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def write_pictures(page: "Page", folder: Path) -> int:
+    """Write each chart that is shown first as PNG and SVG; give how many.
+
+    Raises:
+        WrongInput: matplotlib is missing.
+    """
+    from cli.report.pictures import write_charts
+
+    charts = [chart for section in page.sections for chart in section.charts]
+    shown = [c for c in charts if c.tags.get("shape", page.shapes[0]) == page.shapes[0]]
+    try:
+        return write_charts(shown, folder)
+    except ImportError:
+        raise WrongInput(NEEDS_PLOTS) from None

@@ -1,0 +1,1 @@
+"""The report: one page, or one picture a chart, from records or a tuned configuration."""
