@@ -3,15 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costmodel import Batch, LayerGroup, Model, group_per_rank, load_model
+from costmodel import Batch, LayerGroup, Model, Phase, group_per_rank, load_model
 from executors.measurer import Measurer
 from hwprofiles import Profile
+from tuner.buckets import choose_buckets, tokens_that_fit
 from tuner.defaults import engine_defaults
 from tuner.dtype import choose_dtype
 from tuner.events import Note, Observer
-from tuner.request import CPU_SPECS, GPU_SPECS, Request, make_request
+from tuner.request import CPU_SPECS, Request, make_request
 from tuner.search import Tools
 from tuner.setup import Options, make_tools
+from tuner.spec import spec_of
+from tuner.strategy import Effort
+
+BUCKETS: dict[Effort, dict[Phase, int]] = {
+    "quick": {"extend": 6, "decode": 10, "verify": 2},
+    "full": {"extend": 14, "decode": 32, "verify": 8},
+}
+"""Batches per phase and attention shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +55,10 @@ def prepare_job(asked: Asked, options: Options, measurer: Measurer, profile: Pro
     model = load_model(asked.model)
     groups = [group_per_rank(g, asked.tensor_parallel, asked.kv_dtype) for g in model.layer_groups]
     dtype = _dtype(asked, groups, measurer, profile, observe)
+    specs = asked.specs or (CPU_SPECS if profile.kind == "cpu" else _bucket_specs(asked, groups, profile, options))
     request = make_request(
         groups,
-        asked.specs or (CPU_SPECS if profile.kind == "cpu" else GPU_SPECS),
+        specs,
         model=model.name,
         page_size=asked.page_size,
         tensor_parallel=asked.tensor_parallel,
@@ -58,6 +68,15 @@ def prepare_job(asked: Asked, options: Options, measurer: Measurer, profile: Pro
         observe(Note(note))
     defaults = engine_defaults(model, profile, asked.tensor_parallel, asked.page_size)
     return Job(request, make_tools(options, measurer, profile, defaults, observe), model)
+
+
+def _bucket_specs(asked: Asked, groups: Sequence[LayerGroup], profile: Profile, options: Options) -> list[str]:
+    """Batches at which the model says that the winner changes, for the group with the most layers."""
+    group = max((g for g in groups if not g.cross_attention), key=lambda g: g.layers, default=groups[0])
+    fit = tokens_that_fit(profile, sum(g.layers * g.attention.kv_bytes_per_token for g in groups))
+    limits = BUCKETS[options.effort]
+    batches = choose_buckets(group.attention, profile, page_size=asked.page_size, limits=limits, most_tokens=fit)
+    return [spec_of(batch) for batch in batches]
 
 
 def _dtype(

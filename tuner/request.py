@@ -9,7 +9,6 @@ from tuner.workload import Workload
 
 CPU_SPECS = ("q1k", "q256s2k", "4q1s4k", "q1s512_q1s1k_q1s2k_q1s8k")
 """A prefill, a chunk of a chunked prefill, an even and a ragged decode batch, small enough for a few CPU cores."""
-GPU_SPECS = ("q2k", "q2ks16k", "1q1s4k", "16q1s4k", "64q1s4k", "256q1s2k", "8q1s32k", "16q4s4k")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from costmodel import Attention
 from costmodel.record import RecordedDevice
+from hwprofiles import Profile
 from tuner.attention_fields import attention_fields
 from tuner.budget import Budget
 from tuner.configuration import Configuration, Provenance, read, write, write_atomically
 from tuner.events import Note, Started
 from tuner.filename import configuration_name
+from tuner.fill import fill_between
 from tuner.heart import Heart
 from tuner.request import Request
 from tuner.row import Row
@@ -84,6 +86,8 @@ def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: 
                 continue
             rows[workload] = row
             saved[workload.attention].add(row)
+    for each in saved.values():
+        each.fill(tools.profile)
     if not rows:
         raise NothingRuns("no backend can run any of these workloads here: " + "; ".join(left_out))
     files = tuple(s.path for s in saved.values() if s.written)
@@ -149,3 +153,9 @@ class _Saved:
         self._configuration = self._configuration.with_rows([row])
         write(self._configuration, self.path.parent, self.path.name)
         self.written = True
+
+    def fill(self, profile: Profile) -> None:
+        """Add the winners between the rows and write the file."""
+        if self.written:
+            self._configuration = fill_between(self._configuration, profile)
+            write(self._configuration, self.path.parent, self.path.name)
