@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of <set>.jsonl; pack: the file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--sustained-seconds", type=float, default=0.0, help="how long each candidate then runs alone")
     parser.add_argument("--start", type=int, default=0, help="leave out the first so many workloads of a set")
     parser.add_argument("--limit", type=int, help="only the first so many workloads of a set")
     parser.add_argument("--workers", type=int, default=12, help="processes that compile")
@@ -138,9 +139,9 @@ def _tasks(options: argparse.Namespace, name: str, profile: Profile) -> list[Tas
 
 
 def _measurer(options: argparse.Namespace) -> "SweepMeasurer":
-    from executors.sweeps.store import CANDIDATE_SECONDS, SweepMeasurer
+    from executors.sweeps.store import SweepMeasurer
 
-    return SweepMeasurer(options.device, limit_seconds=CANDIDATE_SECONDS)
+    return SweepMeasurer(options.device, sustained_seconds=options.sustained_seconds)
 
 
 def _run(options: argparse.Namespace, name: str, tasks: Sequence[Task], measurer: "SweepMeasurer") -> int:

@@ -23,6 +23,10 @@ CANDIDATE_SECONDS = 45.0
 class SweepMeasurer(IsolatedMeasurer):
     """Measures in a worker that is restarted after a crash, with a short reference."""
 
+    def __init__(self, device: str, *, sustained_seconds: float = 0.0) -> None:
+        super().__init__(device, limit_seconds=CANDIDATE_SECONDS)
+        self._sustained_seconds = sustained_seconds
+
     def measure(
         self,
         attention: Attention,
@@ -34,7 +38,7 @@ class SweepMeasurer(IsolatedMeasurer):
         deadline: float | None = None,
     ) -> Mapping[str, Outcome]:
         """Measure one workload's candidates together."""
-        settings = Settings(seed, repeats, deadline, REFERENCE_SECONDS)
+        settings = Settings(seed, repeats, deadline, REFERENCE_SECONDS, self._sustained_seconds)
         return self.measure_with(attention, batch, candidates, settings)
 
 

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from costmodel import Attention, Batch
+from executors.isolated import IsolatedMeasurer
 from executors.outcome import Accuracy, Candidate, Failed, Measured, Outcome, Rejected
+from executors.settings import Settings
 from executors.sweeps import candidates as candidates_module
 from executors.sweeps.candidates import SWEPT, backends_of, candidates
 from executors.sweeps.prebuilt import has_module
 from executors.sweeps.runner import describe, sweep
 from executors.sweeps.sets import ALL, CACHE_BYTES, SETS, Workload, workloads
+from executors.sweeps.store import SweepMeasurer
 from executors.sweeps.warm import COMPILED, jobs, warm
 from hwprofiles import load_profile
 
@@ -147,6 +150,14 @@ def test_warming_names_each_compiled_form_once() -> None:
 def test_where_nothing_is_compiled_no_process_is_started() -> None:
     task = (Workload(GQA, Batch.decode([64]), 1), [Candidate("fa3", {})])
     assert warm([task], "cpu", workers=4, seconds=1.0) == "nothing to compile beforehand"
+
+
+def test_a_sweep_checks_briefly_and_sustains_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Settings] = []
+    monkeypatch.setattr(IsolatedMeasurer, "measure_with", lambda self, a, b, c, settings: seen.append(settings))
+    SweepMeasurer("cuda:0", sustained_seconds=0.2).measure(GQA, Batch.decode([64]), [], seed=5, repeats=3)
+    assert (seen[0].seed, seen[0].repeats, seen[0].sustained_seconds) == (5, 3, 0.2)
+    assert seen[0].reference_limit("cuda:0") < Settings().reference_limit("cuda:0")
 
 
 class FakeMeasurer:
