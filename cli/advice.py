@@ -1,0 +1,247 @@
+"""Advice as JSON with the contract's names, and as tables."""
+
+from typing import TYPE_CHECKING, Any
+
+from cli.errors import AnswerIsNo
+from cli.output import print_table, stdout_console
+
+if TYPE_CHECKING:
+    from cli.recorded import Recorded
+    from costmodel.serving import Advice, Asked, Choice, Disaggregated, Point, Step
+    from costmodel.sglang import LaunchPlan
+
+SHOWN = 8
+"""Pairs in the table; JSON has all."""
+
+
+def advice_json(advice: "Advice", asked: "Asked", recorded: "Recorded", model: str) -> dict[str, Any]:
+    """Give the whole advice as JSON; milliseconds."""
+    from costmodel.serving import disaggregate, front, points, to_be_sure
+
+    pairs = [choice.pair for choice in advice.choices]
+    apart = disaggregate(asked, pairs, advice.load, recorded.seconds)
+    return {
+        "model": asked.model.name,
+        "device": asked.profile.id,
+        "tp": asked.parallel.tp,
+        "isl": advice.load.isl,
+        "osl": advice.load.osl,
+        "concurrency": advice.load.concurrency,
+        "rate": advice.load.rate,
+        "goal": advice.goal,
+        "verdict": advice.verdict,
+        "recommended": advice.recommended.name,
+        "to_be_sure": list(to_be_sure(advice, model)),
+        "choices": [choice_json(choice, recorded) for choice in advice.choices],
+        "sglang_default": choice_json(advice.default, recorded) if advice.default else None,
+        "sglang_default_reason": advice.default_reason,
+        "refused": {name: list(reasons) for name, reasons in advice.refused.items()},
+        "pareto": [point_json(p) for p in front(points(asked, pairs, advice.load, recorded.seconds))],
+        "disaggregated": apart_json(apart) if apart else None,
+    }
+
+
+def choice_json(choice: "Choice", recorded: "Recorded") -> dict[str, Any]:
+    """Give one pair as JSON."""
+    service, pair = choice.service, choice.pair
+    rates, best, worst = service.rates, service.best, service.worst
+    decision = pair.plan.decision
+    return {
+        "prefill_backend": pair.prefill,
+        "decode_backend": pair.decode,
+        "page_size": pair.page_size,
+        "kv_cache_dtype": choice.kv_dtype,
+        "ttft_ms": rates.ttft_seconds * 1e3,
+        "ttft_low_ms": best.ttft_seconds * 1e3,
+        "ttft_high_ms": worst.ttft_seconds * 1e3,
+        "tpot_ms": rates.tpot_seconds * 1e3,
+        "tpot_low_ms": best.tpot_seconds * 1e3,
+        "tpot_high_ms": worst.tpot_seconds * 1e3,
+        "tokens_per_s": rates.tokens_per_s,
+        "tokens_per_s_low": worst.tokens_per_s,
+        "tokens_per_s_high": best.tokens_per_s,
+        "kv_tokens": service.memory.kv_tokens,
+        "flags": list(pair.plan.flags),
+        "env": dict(pair.plan.env),
+        "reasons": [*choice.missed, *pair.notes, *pair.plan.side_effects],
+        "keeps_slo": not choice.missed,
+        "running": service.running,
+        "evidence": service.evidence,
+        "sglang_version": decision.sglang if decision else pair.plan.version,
+        "weight_bytes": service.memory.weight_bytes,
+        "mem_fraction_static": service.memory.static_fraction,
+        "prefill_step": step_json(service.prefill),
+        "decode_step": step_json(service.decode),
+        **recorded_json(choice, recorded),
+    }
+
+
+def step_json(step: "Step") -> dict[str, Any]:
+    """Give one step with its parts and their origins."""
+    return {
+        "ms": step.seconds * 1e3,
+        "low_ms": step.low * 1e3,
+        "high_ms": step.high * 1e3,
+        "parts": {
+            name: {"ms": t.seconds * 1e3, "low_ms": t.low * 1e3, "high_ms": t.high * 1e3, "evidence": t.evidence}
+            for name, t in step.parts.items()
+        },
+    }
+
+
+def recorded_json(choice: "Choice", recorded: "Recorded") -> dict[str, Any]:
+    """Give what records of this device add: start-up compilation, power during attention, numerical error."""
+    pair = choice.pair
+    watts = recorded.power_w.get((pair.decode, "decode"))
+    step = choice.service.decode
+    joules = None if watts is None else watts * step.attention.seconds / max(1.0, choice.service.running)
+    errors = [recorded.relative_error.get(name) for name in (pair.prefill, pair.decode)]
+    compiles = [recorded.compile_s.get(name) for name in {pair.prefill, pair.decode}]
+    known = [value for value in compiles if value is not None]
+    return {
+        "compile_s": sum(known) if known else None,
+        "attention_joules_per_token": joules,
+        "error_over_tolerance": {"prefill": errors[0], "decode": errors[1]},
+    }
+
+
+def point_json(point: "Point") -> dict[str, Any]:
+    """Give one point of the Pareto front."""
+    return {
+        "prefill_backend": point.choice.pair.prefill,
+        "decode_backend": point.choice.pair.decode,
+        "concurrency": point.concurrency,
+        "ttft_ms": point.ttft_seconds * 1e3,
+        "tpot_ms": point.choice.service.rates.tpot_seconds * 1e3,
+        "tokens_per_s": point.tokens_per_s,
+    }
+
+
+def apart_json(apart: "Disaggregated") -> dict[str, Any]:
+    """Give prefill and decode on servers of their own."""
+    return {
+        "prefill_backend": apart.prefill_backend,
+        "decode_backend": apart.decode_backend,
+        "prefill_servers_per_decode_server": apart.prefill_servers,
+        "ttft_ms": apart.ttft_seconds * 1e3,
+        "tpot_ms": apart.tpot_seconds * 1e3,
+        "kv_transfer_ms": apart.transfer_seconds * 1e3,
+        "kv_transfer_bytes": apart.kv_bytes,
+        "tokens_per_s": apart.tokens_per_s,
+    }
+
+
+def launch_plan(advice: "Advice", engine: str) -> "LaunchPlan":
+    """Give the launch line of the recommended pair for an engine."""
+    from costmodel import LaunchChoice, LaunchRefused, vllm_launch
+
+    chosen = advice.recommended
+    if engine == "sglang":
+        return chosen.pair.plan
+    choice = LaunchChoice(
+        chosen.pair.prefill,
+        chosen.pair.decode,
+        chosen.pair.page_size,
+        advice.asked.kv_cache_dtype,
+        tensor_parallel=advice.asked.parallel.tp,
+    )
+    try:
+        return vllm_launch(choice, advice.asked.model, advice.asked.profile)
+    except LaunchRefused as error:
+        raise AnswerIsNo(str(error)) from None
+
+
+def print_advice(advice: "Advice", asked: "Asked", recorded: "Recorded", model: str) -> None:
+    """Print the verdict, the pairs, the parts of the recommended one's steps, and what would settle it."""
+    from costmodel.serving import disaggregate, to_be_sure
+
+    console, load = stdout_console(), advice.load
+    traffic = f"{load.rate:g} requests/s" if load.rate is not None else f"{load.concurrency} requests at a time"
+    console.print(advice.verdict, markup=False, soft_wrap=True)
+    title = (
+        f"{asked.model.name} on {asked.parallel.tp} x {asked.profile.name}: {load.isl} in, {load.osl} out, {traffic}"
+    )
+    print_table(_choices_table(title, advice))
+    for row in _notes(advice, recorded):
+        console.print(row, markup=False, soft_wrap=True)
+    print_table(_parts_table(advice.recommended))
+    apart = disaggregate(asked, [c.pair for c in advice.choices], load, recorded.seconds)
+    if apart is not None:
+        console.print(
+            f"apart: {apart.prefill_backend} prefill on {apart.prefill_servers:.2f} servers for each "
+            f"{apart.decode_backend} decode server: TTFT {apart.ttft_seconds * 1e3:.1f} ms ({apart.transfer_seconds * 1e3:.2f} ms of it KV "
+            f"transfer), TPOT {apart.tpot_seconds * 1e3:.2f} ms, {apart.tokens_per_s:.0f} tokens/s a GPU",
+            markup=False,
+            soft_wrap=True,
+        )
+    for command in to_be_sure(advice, model):
+        console.print(f"to be sure: {command}", markup=False, soft_wrap=True)
+
+
+def _choices_table(title: str, advice: "Advice") -> Any:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("prefill + decode")
+    for name in ("page", "TTFT ms", "TPOT ms", "tokens/s a GPU", "running"):
+        table.add_column(name, justify="right")
+    table.add_column("attention from")
+    rows = [("", choice) for choice in advice.choices[:SHOWN]]
+    if advice.default is not None:
+        rows.append(("SGLang: ", advice.default))
+    for mark, choice in rows:
+        s = choice.service
+        table.add_row(
+            mark + choice.name + (" (misses the SLO)" if choice.missed else ""),
+            str(choice.pair.page_size),
+            _range(s.rates.ttft_seconds * 1e3, s.best.ttft_seconds * 1e3, s.worst.ttft_seconds * 1e3),
+            _range(s.rates.tpot_seconds * 1e3, s.best.tpot_seconds * 1e3, s.worst.tpot_seconds * 1e3),
+            _range(s.rates.tokens_per_s, s.worst.tokens_per_s, s.best.tokens_per_s),
+            f"{s.running:.1f}",
+            s.evidence,
+        )
+    return table
+
+
+def _notes(advice: "Advice", recorded: "Recorded") -> list[str]:
+    chosen = advice.recommended
+    memory = chosen.service.memory
+    rows = []
+    if len(advice.choices) > SHOWN:
+        rows.append(f"{len(advice.choices) - SHOWN} more pairs run; --json has them all")
+    names = sorted(name for name in advice.refused if " + " not in name)
+    rows.append(f"cannot be used: {', '.join(names)} (reasons with --json)" if names else "every backend can be used")
+    rows.append(
+        f"memory of a rank: {memory.weight_bytes / 1e9:.1f} GB of weights, {memory.kv_tokens} KV tokens "
+        f"({memory.static_fraction:g} of {memory.device_bytes / 1e9:.1f} GB, SGLang's default)"
+    )
+    facts = recorded_json(chosen, recorded)
+    if facts["attention_joules_per_token"] is not None:
+        rows.append(f"attention of a decoded token takes {facts['attention_joules_per_token']:.3g} J (recorded power)")
+    if facts["compile_s"]:
+        rows.append(f"start-up compiles for up to {facts['compile_s']:.1f} s (recorded)")
+    return rows
+
+
+def _parts_table(choice: "Choice") -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"parts of {choice.name}'s steps, ms", title_justify="left")
+    table.add_column("part")
+    for name in ("prefill", "from", "decode", "from"):
+        table.add_column(name, justify="right" if name != "from" else "left")
+    prefill, decode = choice.service.prefill, choice.service.decode
+    for name in dict.fromkeys((*prefill.parts, *decode.parts)):
+        a, b = prefill.parts[name], decode.parts[name]
+        table.add_row(name, f"{a.seconds * 1e3:.3f}", a.evidence, f"{b.seconds * 1e3:.3f}", b.evidence)
+    table.add_row("step", f"{prefill.seconds * 1e3:.3f}", "", f"{decode.seconds * 1e3:.3f}", "")
+    return table
+
+
+def _range(value: float, low: float, high: float) -> str:
+    digits = 0 if value >= 1000 else 2 if value < 100 else 1
+    return f"{value:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
+
+
+def _kv_dtype(choice: "Choice") -> str:
+    return choice.kv_dtype

@@ -1,0 +1,196 @@
+"""`advise`: every pair of backends under a steady load, best first, beside what SGLang would take by itself."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.errors import Incompatible
+from costmodel.serving.choices import Asked, Pair, default_pair, find_pairs
+from costmodel.serving.load import Load
+from costmodel.serving.memory import DoesNotFit, memory_of
+from costmodel.serving.service import Rates, Service, serve
+from costmodel.serving.step import StepModel
+
+Goal = Literal["ttft", "tpot", "throughput"]
+WORTH_HAVING = 0.01
+"""Smallest relative gain that is called one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """What a request must see; None is no limit.
+
+    Raises:
+        ValueError: A limit is not positive.
+    """
+
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check both limits."""
+        for name in ("ttft_seconds", "tpot_seconds"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"SLO {name}={value} must be positive and finite")
+
+    def missed(self, rates: Rates) -> tuple[str, ...]:
+        """Say which limits are missed, and by how much."""
+        found = []
+        for name, limit, value in (
+            ("TTFT", self.ttft_seconds, rates.ttft_seconds),
+            ("TPOT", self.tpot_seconds, rates.tpot_seconds),
+        ):
+            if limit is not None and value > limit:
+                found.append(f"{name} of {value * 1e3:.1f} ms is above the SLO of {limit * 1e3:g} ms")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One pair and what it gives."""
+
+    pair: Pair
+    service: Service
+    missed: tuple[str, ...]
+    """Limits of the SLO that it misses."""
+    kv_dtype: str
+    """Dtype that KV is stored in."""
+
+    @property
+    def name(self) -> str:
+        """Both backends, one name where they are the same."""
+        same = self.pair.prefill == self.pair.decode
+        return self.pair.prefill if same else f"{self.pair.prefill} + {self.pair.decode}"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """All choices under one load."""
+
+    asked: Asked
+    goal: Goal
+    load: Load
+    choices: tuple[Choice, ...]
+    """Best first."""
+    default: Choice | None
+    """SGLang's own pair; None where it refuses, does not fit or cannot be predicted."""
+    default_reason: str | None
+    refused: Mapping[str, tuple[str, ...]]
+    verdict: str
+    recommended: Choice
+    """The default unless another is better beyond the intervals."""
+
+
+def advise(
+    asked: Asked,
+    load: Load,
+    goal: Goal = "throughput",
+    slo: Slo | None = None,
+    measured: Mapping[str, float] | None = None,
+) -> Advice:
+    """Rank the pairs of a device.
+
+    Args:
+        asked: Model, device, parallelism, page size and KV dtype.
+        load: The load.
+        goal: What counts: the time to the first token, per token, or tokens per second and device.
+        slo: Pairs that miss it come after those that keep it.
+        measured: As for `StepModel`.
+
+    Raises:
+        DoesNotFit: No pair holds the weights or the load.
+        Incompatible: No pair runs at all; `reasons` says why.
+        ConfigError: config.json lacks a size that weights depend on.
+        MissingValue: The profile lacks a value that step times depend on.
+        ValueError: Requests are longer than the model's context.
+    """
+    slo, pairs = slo or Slo(), find_pairs(asked)
+    refused = dict(pairs.refused)
+    choices: list[Choice] = []
+    too_much: DoesNotFit | None = None
+    for pair in pairs.run:
+        try:
+            choices.append(_choice(asked, pair, load, slo, measured))
+        except Incompatible as error:
+            refused[f"{pair.prefill} + {pair.decode}"] = error.reasons
+        except DoesNotFit as error:
+            too_much = too_much or error
+            refused[f"{pair.prefill} + {pair.decode}"] = (str(error),)
+    if not choices:
+        raise too_much or Incompatible("every pair", [f"{name}: {why[0]}" for name, why in refused.items()])
+    choices.sort(key=lambda choice: (bool(choice.missed), metric(goal)(choice.service.rates)))
+    default, reason = _default(asked, load, slo, measured)
+    recommended, verdict = _verdict(goal, choices, default)
+    return Advice(asked, goal, load, tuple(choices), default, reason, refused, verdict, recommended)
+
+
+def metric(goal: Goal) -> Callable[[Rates], float]:
+    """Give what a goal minimizes."""
+    return {
+        "ttft": lambda rates: rates.ttft_seconds,
+        "tpot": lambda rates: rates.tpot_seconds,
+        "throughput": lambda rates: 1.0 / rates.tokens_per_s,
+    }[goal]
+
+
+def better_by(goal: Goal, ours: Service, theirs: Service) -> tuple[float, bool]:
+    """Give the relative gain of one service over another, and whether it is beyond the intervals of attention."""
+    value = metric(goal)
+    gain = value(theirs.rates) / value(ours.rates) - 1.0
+    certain = value(ours.slow_attention) < value(theirs.fast_attention)
+    return gain, certain and gain >= WORTH_HAVING
+
+
+def _choice(asked: Asked, pair: Pair, load: Load, slo: Slo, measured: Mapping[str, float] | None) -> Choice:
+    steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
+    service = serve(steps, load, memory_of(steps.deployment, steps.weights))
+    return Choice(pair, service, slo.missed(service.rates), steps.deployment.stored_kv_dtype)
+
+
+def _default(
+    asked: Asked, load: Load, slo: Slo, measured: Mapping[str, float] | None
+) -> tuple[Choice | None, str | None]:
+    pair = default_pair(asked)
+    if isinstance(pair, str):
+        return None, pair
+    try:
+        return _choice(asked, pair, load, slo, measured), None
+    except (Incompatible, ValueError) as error:
+        return None, str(error)
+
+
+def _verdict(goal: Goal, choices: list[Choice], default: Choice | None) -> tuple[Choice, str]:
+    first = choices[0]
+    if default is None:
+        return first, f"SGLang has no default to compare with; {first.name} is predicted to be best"
+    if default.missed and not first.missed:
+        return (
+            first,
+            f"SGLang's default misses the SLO ({'; '.join(default.missed)}), {first.name} is predicted to keep it",
+        )
+    certain = [
+        c for c in choices if len(c.missed) <= len(default.missed) and better_by(goal, c.service, default.service)[1]
+    ]
+    if certain:
+        gain = better_by(goal, certain[0].service, default.service)[0]
+        return certain[
+            0
+        ], f"{certain[0].name} beats SGLang's default {default.name} by {100 * gain:.1f} %, beyond the intervals"
+    gain = better_by(goal, first.service, default.service)[0]
+    if gain < WORTH_HAVING:
+        return default, f"keep SGLang's default {default.name}: no pair is predicted to be worth having over it"
+    return default, (
+        f"no difference worth having is certain: {first.name} is predicted {100 * gain:.1f} % better than SGLang's "
+        f"default {default.name}, within the intervals; keep the default or measure"
+    )
+
+
+def to_be_sure(advice: Advice, model: str) -> tuple[str, ...]:
+    """Name the measurements that would settle the choice, as commands."""
+    load, page = advice.load, advice.choices[0].pair.page_size
+    batch = max(1, round(advice.choices[0].service.running))
+    decode, prompt = f"{batch}q1s{load.mean_kv_len}", f"q{load.isl - load.cached}s{load.isl}"
+    specs = {"ttft": [prompt], "tpot": [decode], "throughput": [decode, prompt]}[advice.goal]
+    line = " ".join(f"--batch-spec {spec}" for spec in specs)
+    return (f"attnroof tune --model {model} --device cuda:0 --page-size {page} {line}",)

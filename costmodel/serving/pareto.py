@@ -1,0 +1,130 @@
+"""The Pareto front of TTFT against throughput, and prefill and decode on devices of their own."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from costmodel.errors import Incompatible
+from costmodel.serving.advise import Choice
+from costmodel.serving.choices import Asked, Pair
+from costmodel.serving.load import Load
+from costmodel.serving.memory import DoesNotFit, memory_of
+from costmodel.serving.service import prefill_of, serve
+from costmodel.serving.step import StepModel
+from hwprofiles import MissingValue
+
+CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One pair at one concurrency."""
+
+    choice: Choice
+    concurrency: int
+
+    @property
+    def ttft_seconds(self) -> float:
+        """Time to the first token."""
+        return self.choice.service.rates.ttft_seconds
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens a second and device."""
+        return self.choice.service.rates.tokens_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class Disaggregated:
+    """Prefill and decode on servers of their own, so many of each that neither waits."""
+
+    prefill_backend: str
+    decode_backend: str
+    prefill_servers: float
+    """Prefill servers for one decode server."""
+    ttft_seconds: float
+    """Prefill and the transfer of the prompt's KV."""
+    tpot_seconds: float
+    transfer_seconds: float
+    kv_bytes: float
+    """KV of one prompt on all ranks of a server."""
+    tokens_per_s: float
+    """Output tokens a second and device, over both kinds."""
+
+
+def points(asked: Asked, pairs: Sequence[Pair], load: Load, measured: Mapping[str, float] | None = None) -> list[Point]:
+    """Evaluate pairs over concurrencies; those that do not fit or run are left out."""
+    found = []
+    for pair in pairs:
+        steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
+        memory = memory_of(steps.deployment, steps.weights)
+        for concurrency in CONCURRENCIES:
+            try:
+                service = serve(steps, replace(load, concurrency=concurrency, rate=None), memory)
+            except (Incompatible, DoesNotFit):
+                continue
+            found.append(Point(Choice(pair, service, (), steps.deployment.stored_kv_dtype), concurrency))
+    return found
+
+
+def front(candidates: Iterable[Point]) -> list[Point]:
+    """Keep the points that no other beats in both TTFT and throughput, fastest first token first."""
+    kept: list[Point] = []
+    for point in sorted(candidates, key=lambda p: (p.ttft_seconds, -p.tokens_per_s)):
+        if not kept or point.tokens_per_s > kept[-1].tokens_per_s:
+            kept.append(point)
+    return kept
+
+
+def disaggregate(
+    asked: Asked, pairs: Sequence[Pair], load: Load, measured: Mapping[str, float] | None = None
+) -> Disaggregated | None:
+    """Choose each phase's backend by itself; None where the profile says nothing about links.
+
+    One decode server runs the load's concurrency; prompts arrive as fast as it finishes requests.
+
+    Args:
+        asked: Model, device, parallelism, page size and KV dtype.
+        pairs: Pairs that run on one server; their members may be combined freely here.
+        load: A load with a concurrency.
+        measured: As for `StepModel`.
+    """
+    link = asked.profile.interconnect_bytes_per_s
+    concurrency = load.concurrency
+    if link is None or concurrency is None or load.osl < 2:
+        return None
+    prefills = {pair.prefill: pair for pair in pairs}
+    decodes = {pair.decode: pair for pair in pairs}
+    first = min((_prefill_seconds(asked, pair, load, measured), name) for name, pair in prefills.items())
+    each = min((_decode_seconds(asked, pair, load, measured), name) for name, pair in decodes.items())
+    deployment = asked.deployment(first[1], each[1], decodes[each[1]].page_size)
+    per_rank = sum(group.kv_bytes_per_token for group in deployment.groups) * load.isl
+    transfer = per_rank / link
+    finished = concurrency / ((load.osl - 1) * each[0])
+    servers = finished * first[0]
+    tp = asked.parallel.tp
+    return Disaggregated(
+        prefill_backend=first[1],
+        decode_backend=each[1],
+        prefill_servers=servers,
+        ttft_seconds=first[0] + transfer,
+        tpot_seconds=each[0],
+        transfer_seconds=transfer,
+        kv_bytes=per_rank * tp,
+        tokens_per_s=finished * load.osl / (tp * (1.0 + servers)),
+    )
+
+
+def _prefill_seconds(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> float:
+    steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
+    try:
+        return prefill_of(steps, load, 1, memory_of(steps.deployment, steps.weights)).seconds
+    except (Incompatible, MissingValue):
+        return float("inf")
+
+
+def _decode_seconds(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> float:
+    steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
+    try:
+        return steps.decode(load.concurrency or 1, load.mean_kv_len).seconds
+    except Incompatible:
+        return float("inf")

@@ -1,0 +1,177 @@
+"""Closed form for a steady load under SGLang's rule that prefill goes first: TTFT, TPOT and throughput."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from costmodel.bound import bytes_text
+from costmodel.prediction import Evidence
+from costmodel.serving.load import Load
+from costmodel.serving.memory import DoesNotFit, Memory, captured_size
+from costmodel.serving.step import Step, StepModel, weakest
+
+ROUNDS = 40
+"""Bisection steps for the number of running requests at a given rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a request and the server see."""
+
+    ttft_seconds: float
+    tpot_seconds: float
+    """Per output token after the first."""
+    tokens_per_s: float
+    """Output tokens a second and device."""
+    requests_per_s: float
+    """Of the whole server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A steady state of one deployment."""
+
+    rates: Rates
+    best: Rates
+    """With every part of both steps at the lower end of its interval."""
+    worst: Rates
+    fast_attention: Rates
+    """Attention alone at the lower end; two pairs on one device differ in it alone."""
+    slow_attention: Rates
+    running: float
+    """Requests that decode at a time."""
+    prefill: Step
+    """What makes the first token, of all requests that prefill together."""
+    decode: Step
+    memory: Memory
+    evidence: Evidence
+    """The weaker of the two attention calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    load: Load
+    running: float
+    together: int
+    """Requests that prefill in one step."""
+    waves: int
+    """Such steps that requests arriving together need."""
+    devices: int
+
+
+def serve(steps: StepModel, load: Load, memory: Memory) -> Service:
+    """Work out the steady state.
+
+    Decode steps advance all running requests by one token, and nothing decodes while a prompt is prefilled: a request
+    sees osl - 1 decode steps and, with B requests running, B prefills between its arrival and its end.
+
+    Args:
+        steps: Step times of the deployment.
+        load: The load.
+        memory: What a rank holds.
+
+    Raises:
+        DoesNotFit: The load needs more KV or more time than there is; the message says how much more.
+        Incompatible: A backend cannot run its phase.
+        ValueError: Requests are longer than the model's context.
+    """
+    most = _most_running(load, memory, steps)
+    running = float(load.concurrency) if load.concurrency is not None else _running_at(steps, load, memory, most)
+    arriving = 1.0 + (running - 1.0) / load.osl if running > 1 else 1.0
+    together = max(1, min(round(arriving), memory.chunked_prefill_size // (load.isl - load.cached)))
+    state = _State(load, running, together, -(-round(arriving) // together), steps.deployment.parallel.tp)
+    prefill, decode = prefill_of(steps, load, together, memory), _decode(steps, load, running, memory)
+
+    def rates(seconds: Callable[[Step], float]) -> Rates:
+        return _rates(state, seconds(prefill), seconds(decode))
+
+    return Service(
+        rates=rates(lambda step: step.seconds),
+        best=rates(lambda step: step.low),
+        worst=rates(lambda step: step.high),
+        fast_attention=rates(lambda step: step.with_attention(step.attention.low)),
+        slow_attention=rates(lambda step: step.with_attention(step.attention.high)),
+        running=running,
+        prefill=prefill,
+        decode=decode,
+        memory=memory,
+        evidence=weakest({"prefill": prefill.attention, "decode": decode.attention}),
+    )
+
+
+def prefill_of(steps: StepModel, load: Load, requests: int, memory: Memory) -> Step:
+    """Time the prefill of `requests` prompts; a prompt longer than a chunk takes several steps."""
+    total = load.isl - load.cached
+    first = min(total, memory.chunked_prefill_size)
+    whole = steps.extend(requests, first, load.cached + first)
+    for done in range(first, total, memory.chunked_prefill_size):
+        tokens = min(total - done, memory.chunked_prefill_size)
+        whole += steps.extend(requests, tokens, load.cached + done + tokens)
+    return whole
+
+
+def _decode(steps: StepModel, load: Load, running: float, memory: Memory) -> Step:
+    batch = max(1, round(running))
+    return steps.decode(batch, load.mean_kv_len, padded=captured_size(batch, memory.graph_batch))
+
+
+def _rates(state: _State, prefill: float, decode: float) -> Rates:
+    load, running = state.load, state.running
+    each, after = prefill / state.together, load.osl - 1
+    stay = after * decode + running * each
+    requests = running / stay
+    if load.rate is None:
+        first = prefill * (state.waves + 1) / 2
+    else:
+        requests = load.rate
+        busy = min(load.rate * each, 0.999)
+        first = prefill + (1 - busy) * min(1.0, running) * decode / 2 + busy * each / (2 * (1 - busy))
+        stay = first + after * decode / (1 - busy)
+    per_token = max(0.0, stay - first) / after if after else 0.0
+    return Rates(first, per_token, requests * load.osl / state.devices, requests)
+
+
+def _running_at(steps: StepModel, load: Load, memory: Memory, most: int) -> float:
+    """Find how many requests decode at a time when they arrive at `load.rate`."""
+    rate = load.rate or 0.0
+    each = prefill_of(steps, load, 1, memory).seconds
+
+    def served(running: float) -> float:
+        return running / ((load.osl - 1) * _decode(steps, load, running, memory).seconds + running * each)
+
+    if served(most) <= rate:
+        raise DoesNotFit(
+            f"the load of {rate:g} requests/s is more than the server can serve: with the {most} requests that its "
+            f"memory and limits let run at a time it finishes {served(most):.3g} a second, {rate / served(most):.2f} "
+            "times too few; lower --rate, raise --tp, or add servers"
+        )
+    low, high = 0.0, float(most)
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if served(middle) < rate else (low, middle)
+    return high
+
+
+def _most_running(load: Load, memory: Memory, steps: StepModel) -> int:
+    """Give how many requests can run at a time without preemption.
+
+    Raises:
+        DoesNotFit: Not one, or fewer than the load's concurrency.
+    """
+    context = steps.deployment.model.context_length
+    if context is not None and load.length > context:
+        raise ValueError(
+            f"isl + osl = {load.length} tokens is above the model's context of {context}; use shorter requests"
+        )
+    each = memory.tokens_of(load.length)
+    asked = load.concurrency or 1
+    most = min(memory.kv_tokens // each, memory.max_running_requests)
+    if most < asked:
+        over = (asked * each - memory.kv_tokens) * memory.kv_bytes_per_token
+        raise DoesNotFit(
+            f"{asked} requests of {load.length} tokens need {asked * each} KV tokens on each rank and SGLang's "
+            f"memory leaves {memory.kv_tokens}: {bytes_text(over)} too much; at most {most} run at a time: use fewer "
+            "or shorter requests, a smaller --kv-cache-dtype, or raise --tp"
+            if over > 0
+            else f"{asked} requests at a time are above SGLang's limit of {most}; use fewer"
+        )
+    return most
