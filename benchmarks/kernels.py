@@ -108,6 +108,8 @@ def variants(shape: Shape, quick: bool) -> list[Variant]:
     few_rows = max(batch.q_lens) * form.group < 64
     kv_bytes = 1.0 if form.widen else 2.0
     tiles = [default, *(shape_tile(attention, batch, s, target=HOPPER) for s in _sizes(form, few_rows))]
+    if default.specialized:
+        tiles.append(replace(default, delayed=True))
     if form.widen and default.source == "page":
         tiles += [replace(tile, tma=True) for tile in tiles]
     if batch.phase == "extend":
@@ -244,7 +246,7 @@ def _line(row: dict[str, object]) -> str:
     tile = row.get("tile")
     what = ""
     if isinstance(tile, dict):
-        named = (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h"), ("specialized", "W"))
+        named = (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h"), ("specialized", "W"), ("delayed", "d"))
         flags = "".join(f if tile[n] else "-" for n, f in named)
         sizes = f"{tile['block_m']}x{tile['block_n']} w{tile['num_warps']} s{tile['num_stages']}"
         what = f"{sizes} {flags} splits {row.get('splits')}"

@@ -44,6 +44,7 @@ def attend_latent(
     part_out,
     part_lse,
     FORM: gl.constexpr,
+    DELAYED: gl.constexpr,
 ):
     """Attend over one range of keys for 64 rows; `work` as in `attend`, the grid is its items.
 
@@ -61,7 +62,7 @@ def attend_latent(
         gl.load(item + 7),
     )
     pages = page_table + gl.load(item).to(gl.int64) * page_table_stride
-    memory = allocate(k_cache.dtype.element_ty, FORM.page_size % KEYS > 0)
+    memory = allocate(k_cache.dtype.element_ty, FORM.page_size % KEYS > 0, DELAYED)
     prepare(memory)
     gl.warp_specialize(
         [
@@ -141,6 +142,8 @@ def _weigh(memory, state, scores, step, begin, last_seen, scale, MASKED: gl.cons
     """Turn the scores of one tile into weights; hand them, and the factors of older values, to the other group."""
     acc, top, total = state
     s = warpgroup_mma_wait(0, deps=[scores])
+    if memory.delayed:
+        mbarrier.arrive(memory.scores_done, count=1)
     if MASKED:
         key = begin + step * KEYS + gl.arange(0, KEYS, gl.SliceLayout(0, SCORE_LAYOUT))
         s = gl.where(key[None, :] <= last_seen[:, None], s, float("-inf"))
@@ -163,10 +166,13 @@ def _weigh(memory, state, scores, step, begin, last_seen, scale, MASKED: gl.cons
 def _right(memory, part, out, part_out, FORM: gl.constexpr):
     """Compute the right half of the values from the other group's weights."""
     acc = gl.zeros([ROWS, HALF], gl.float32, VALUE_LAYOUT)
-    for step in range((part.end - part.begin + KEYS - 1) // KEYS):
+    steps = (part.end - part.begin + KEYS - 1) // KEYS
+    for step in range(steps):
         stage = step % STAGES
         await_keys(memory, memory.right_full.index(stage), step // STAGES & 1)
         mbarrier.wait(memory.weights_full, step & 1)
+        if memory.delayed:
+            mbarrier.wait(memory.scores_done, (step + 1) & 1, pred=step + 1 < steps)
         acc = acc * memory.factors.load(VALUE_ROWS)[:, None]
         acc = warpgroup_mma(memory.weights, memory.k_right.index(stage), acc, is_async=True)
         acc = warpgroup_mma_wait(0, deps=[acc])

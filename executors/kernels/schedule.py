@@ -1,5 +1,6 @@
 """Which program works on what: row tiles cut into ranges of keys, longest first, planned once per forward step."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,10 @@ BYTES_PER_SECOND_PER_SM = 33e9
 """Share of memory bandwidth of one of Hopper's SMs when all are busy."""
 FLOPS_PER_SECOND_PER_SM = 3.5e12
 """Matrix rate that one SM reaches in these kernels."""
-SATURATION = 0.9
-"""Share of the SMs that saturates memory when each has a pipeline of tiles in flight."""
+STEP_SECONDS = {False: 0.95e-6, True: 1.6e-6}
+"""Step latency of the common and of the specialized kernel."""
+SHARPNESS = 8
+"""Exponent of the norm that joins bounds: two equal ones cost 9 % more than either."""
 START_SECONDS = 1.5e-6
 """Time from the start of a program to its first tile, and from its last tile to its end."""
 MERGE_SECONDS = 1.5e-6
@@ -42,19 +45,47 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the choice of splits needs to know of a device."""
+    """How fast a device walks over key tiles."""
 
     num_sms: int
     programs_per_sm: int
+    step_bytes: float
+    step_flops: float
+    step_latency: float
+    """Seconds of one step of a program that has an SM to itself: copy, product, softmax, product in turn."""
+    part_bytes: float
+    """Bytes of a partial result, written and read once."""
 
     @classmethod
-    def of(cls, num_sms: int, form: Form, tile: Tile, kv_bytes: float) -> "Machine":
-        """Count the programs of `tile` that fit an SM; most registers hold the output tile."""
+    def of(cls, num_sms: int, attention: Attention, batch: Batch, tile: Tile) -> "Machine":
+        """Count the programs of `tile` that fit an SM, most registers hold the output tile, and weigh their steps."""
+        form = Form.of(attention, batch)
+        kv_bytes = DTYPE_BYTES[attention.kv_dtype]
         by_shared = SHARED_BYTES // (int(shared_bytes(form, tile, kv_bytes)) + 1024)
         threads = 32 * tile.num_warps
         registers = min(255, 84 + 1.5 * tile.block_m * form.value_block / threads)
         by_registers = int(REGISTERS_PER_SM // (registers * threads))
-        return cls(num_sms, max(1, min(by_shared, by_registers)))
+        columns = form.head_dim + (0 if form.latent else form.value_dim)
+        return cls(
+            num_sms=num_sms,
+            programs_per_sm=max(1, min(by_shared, by_registers)),
+            step_bytes=tile.block_n * columns * kv_bytes,
+            step_flops=2.0 * tile.block_m * tile.block_n * (form.head_dim + form.value_dim),
+            step_latency=STEP_SECONDS[tile.specialized],
+            part_bytes=8.0 * min(tile.block_m, max(batch.q_lens) * form.group) * form.value_dim,
+        )
+
+    def pace(self, programs: float) -> float:
+        """Estimate the seconds of one step when so many programs run: whichever of three is slowest, smoothly."""
+        memory = programs * self.step_bytes / (BYTES_PER_SECOND_PER_SM * self.num_sms)
+        compute = math.ceil(programs / self.num_sms) * self.step_flops / FLOPS_PER_SECOND_PER_SM
+        return float(sum(t**SHARPNESS for t in (memory, compute, self.step_latency)) ** (1 / SHARPNESS))
+
+    def seconds(self, programs: int, steps: float) -> float:
+        """Estimate the time of programs of so many steps each, in waves of what fits the device."""
+        waves, rest = divmod(programs, self.num_sms * self.programs_per_sm)
+        seconds = waves * (steps * self.pace(self.num_sms * self.programs_per_sm) + START_SECONDS)
+        return seconds + (steps * self.pace(rest) + START_SECONDS if rest else 0.0)
 
 
 def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: int, num_sms: int) -> Schedule:
@@ -78,7 +109,7 @@ def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: in
     steps = -(-(high - low) // tile.block_n)
     longest = int(steps.max())
     if num_splits <= 0:
-        num_splits = _choose_splits(attention, form, tile, steps, num_sms)
+        num_splits = _choose_splits(Machine.of(num_sms, attention, batch, tile), form.kv_heads, steps)
     parts = -(-steps // -(-longest // min(num_splits, longest)))
 
     index = np.repeat(np.arange(len(parts)), parts)
@@ -114,18 +145,11 @@ def _visible_range(form: Form, tile: Tile, row0: Ints, q_len: Ints, kv_len: Ints
     return low // tile.block_n * tile.block_n, high
 
 
-def _choose_splits(attention: Attention, form: Form, tile: Tile, steps: Ints, num_sms: int) -> int:
+def _choose_splits(machine: Machine, kv_heads: int, steps: Ints) -> int:
     """Choose the parts of the longest tile that finish earliest."""
-    kv_bytes = DTYPE_BYTES[attention.kv_dtype]
-    machine = Machine.of(num_sms, form, tile, kv_bytes)
     lengths, counts = np.unique(steps, return_counts=True)
     longest = int(lengths[-1])
-    step_bytes = tile.block_n * (attention.head_dim + (0 if form.latent else form.value_dim)) * kv_bytes
-    step_flops = 2.0 * tile.block_m * tile.block_n * (attention.head_dim + form.value_dim)
-    memory = step_bytes / BYTES_PER_SECOND_PER_SM
-    compute = step_flops / FLOPS_PER_SECOND_PER_SM
-    step_seconds = max(memory, compute) / num_sms
-    busy = num_sms * (SATURATION if memory > compute else 1.0)
+    total_steps = float(lengths @ counts) * kv_heads
     best, best_seconds = 1, float("inf")
     tried = set()
     for splits in range(1, min(longest, MAX_SPLITS) + 1):
@@ -134,15 +158,11 @@ def _choose_splits(attention: Attention, form: Form, tile: Tile, steps: Ints, nu
             continue
         tried.add(size)
         parts = -(-lengths // size)
-        programs = float((parts * counts).sum()) * form.kv_heads
-        total_steps = float((lengths * counts).sum()) * form.kv_heads
-        full, rest = divmod(programs, num_sms * machine.programs_per_sm)
-        seconds = step_seconds * total_steps / programs * (programs - rest + (max(rest, busy) if rest else 0.0))
-        seconds += START_SECONDS * (full + (rest > 0))
+        programs = int(parts @ counts) * kv_heads
+        seconds = machine.seconds(programs, total_steps / programs)
         if size < longest:
-            split_programs = float(parts[parts > 1] @ counts[parts > 1]) * form.kv_heads
-            part_bytes = 8.0 * tile.block_m * form.value_dim
-            seconds += split_programs * part_bytes / (BYTES_PER_SECOND_PER_SM * num_sms)
+            split_programs = float(parts[parts > 1] @ counts[parts > 1]) * kv_heads
+            seconds += split_programs * machine.part_bytes / (BYTES_PER_SECOND_PER_SM * machine.num_sms)
             seconds += MERGE_SECONDS + MERGE_SECONDS_PER_PART * -(-longest // size)
         if seconds < best_seconds:
             best, best_seconds = splits, seconds

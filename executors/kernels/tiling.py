@@ -56,6 +56,8 @@ class Tile:
     """Neighbouring programs work on neighbouring KV heads."""
     specialized: bool = False
     """The Gluon kernel for latent keys, whose warps have different tasks."""
+    delayed: bool = False
+    """The second half of the values is computed during the next step's softmax; specialized only."""
 
     @property
     def asynchronous(self) -> bool:
@@ -115,7 +117,7 @@ def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, i
     long_rows = block_m >= WGMMA_ROWS
     aligned = form.head_dim % 16 == 0 and form.value_dim % 16 == 0
     specialized = target.wgmma and sizes == LATENT_SIZES and _latent_kernel_takes(form)
-    use_tma = target.tma and long_rows and not form.latent and aligned and (fresh or inside_page)
+    use_tma = target.tma and (long_rows or form.widen) and not form.latent and aligned and (fresh or inside_page)
     source: Source = "fresh" if fresh and use_tma else "page" if inside_page else "gather"
     return Tile(
         block_m=block_m,
