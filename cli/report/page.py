@@ -108,10 +108,7 @@ def _section(section: Section) -> str:
     tables = "".join(_table(table) for table in section.tables)
     note = f"<details><summary>How to read it</summary><p>{escape(section.note)}</p></details>" if section.note else ""
     head = f'<h2>{escape(section.title)}</h2><p class="lead">{escape(section.lead)}</p>'
-    return (
-        f'<section id="{escape(section.anchor)}">{head}'
-        f"{hint}{charts}{note}{tables}</section>"
-    )
+    return f'<section id="{escape(section.anchor)}">{head}{hint}{charts}{note}{tables}</section>'
 
 
 def _figure(chart: Chart) -> str:

@@ -28,7 +28,7 @@ def plotly_spec(chart: Chart) -> Spec:
 
 
 def _xy(chart: XYChart) -> tuple[list[Spec], Spec, int]:
-    layout = {"xaxis": _axis(chart.x), "yaxis": _axis(chart.y), "hovermode": "closest"}
+    layout: Spec = {"xaxis": _axis(chart.x), "yaxis": _axis(chart.y), "hovermode": "closest"}
     marks = sorted(chart.marks, key=lambda mark: mark.x)
     layout["shapes"] = [
         {
@@ -166,7 +166,7 @@ def _timeline(chart: TimelineChart) -> tuple[list[Spec], Spec, int]:
                         "hovertemplate": kind + " on slot %{y}: from %{base:.1f} µs for %{x:.1f} µs<extra></extra>",
                     }
                 )
-        axis = {"range": [0, end * 1.01], "title": {"text": "µs"}, "anchor": f"y{suffix}", "gridcolor": "@line"}
+        axis: Spec = {"range": [0, end * 1.01], "title": {"text": "µs"}, "anchor": f"y{suffix}", "gridcolor": "@line"}
         axis |= {"zeroline": False, "showgrid": False}
         layout[f"xaxis{suffix}"] = axis
         layout[f"yaxis{suffix}"] = {

@@ -11,7 +11,7 @@ from cli.errors import AnswerIsNo, WrongInput
 from cli.report.words import at_defaults, shape_name
 from costmodel import Attention, Batch, KnobValue, Record
 from costmodel.accuracy import Row, rows_of
-from costmodel.record import RecordedBatch
+from costmodel.record import SCHEMA, RecordedBatch
 
 if TYPE_CHECKING:
     from hwprofiles import Profile
@@ -151,6 +151,7 @@ def _as_records(configuration: "Configuration", row: "TunedRow") -> Iterable[Rec
         choice = choices.get(key)
         library, version = row.versions.get(backend) or versions.get(backend) or ("unknown", "unknown")
         yield Record(
+            schema=SCHEMA,
             attention=configuration.attention,
             batch=batch,
             backend=backend,
