@@ -110,8 +110,8 @@ def variants(shape: Shape, quick: bool) -> list[Variant]:
     tiles = [default, *(shape_tile(attention, batch, s, target=HOPPER) for s in _sizes(form, few_rows))]
     if default.specialized:
         tiles.append(replace(default, delayed=True))
-    if form.widen and default.source == "page":
-        tiles += [replace(tile, tma=True) for tile in tiles]
+    if form.widen and not form.latent:
+        tiles += [replace(tile, tma=not tile.tma) for tile in tiles if tile.source == "page"]
     if batch.phase == "extend":
         tiles += [replace(tile, heads_inner=True) for tile in tiles]
     for tile in dict.fromkeys(tiles):
