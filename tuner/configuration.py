@@ -35,6 +35,8 @@ class Provenance(Frozen):
     model: str | None = None
     model_config_json: dict[str, Any] = Field(default_factory=dict)
     """The model's config.json, so that a launch line can be checked where the model is not at hand."""
+    profile: str | None = None
+    """Id of the device's profile, or `cpu`."""
     tensor_parallel: int = 1
     layers: int | None = None
     """Layers of the model with this attention."""

@@ -72,5 +72,4 @@ def _model(configuration: Configuration) -> Model:
 
 
 def _profile(configuration: Configuration) -> Profile:
-    device = configuration.device
-    return load_profile("cpu" if device.cc is None and device.sms is not None else device.name)
+    return load_profile(configuration.provenance.profile or configuration.device.name)

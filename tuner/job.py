@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel import Batch, LayerGroup, Model, Phase, group_per_rank, load_model
+from costmodel.predict import kv_cache_bytes
 from executors.measurer import Measurer
 from hwprofiles import Profile
 from tuner.buckets import choose_buckets, tokens_that_fit
@@ -64,10 +65,27 @@ def prepare_job(asked: Asked, options: Options, measurer: Measurer, profile: Pro
         tensor_parallel=asked.tensor_parallel,
         dtype=dtype,
     )
+    check_memory(request, profile)
     for note in request.notes:
         observe(Note(note))
     defaults = engine_defaults(model, profile, asked.tensor_parallel, asked.page_size)
     return Job(request, make_tools(options, measurer, profile, defaults, observe), model)
+
+
+def check_memory(request: Request, profile: Profile) -> None:
+    """See that the KV cache of one layer fits the device.
+
+    Raises:
+        ValueError: It does not; the message gives both sizes.
+    """
+    memory = profile.memory_bytes
+    for workload in request.workloads:
+        needed = kv_cache_bytes(workload.attention, workload.batch)
+        if memory is not None and needed > memory:
+            raise ValueError(
+                f"batch spec {workload.spec}: the KV cache of one layer takes {needed / 1e9:.1f} GB, "
+                f"{profile.name} has {memory / 1e9:.1f} GB of memory; use fewer or shorter requests or a larger --tp"
+            )
 
 
 def _bucket_specs(asked: Asked, groups: Sequence[LayerGroup], profile: Profile, options: Options) -> list[str]:

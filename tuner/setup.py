@@ -41,10 +41,14 @@ class Options:
     seed: int = 0
     worker: bool = False
     """Whether other workers search the same studies."""
+    dry: bool = False
+    """Whether nothing is to be written: studies live in memory."""
 
     @property
-    def storage_url(self) -> str:
-        """The storage's URL."""
+    def storage_url(self) -> str | None:
+        """The storage's URL; None for memory."""
+        if self.dry:
+            return None
         return self.storage or f"sqlite:///{self.out / 'study.db'}"
 
 
@@ -78,7 +82,8 @@ def make_tools(
         StoreError: The storage cannot be opened.
     """
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
+        if not options.dry:
+            options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"cannot make the folder {options.out}: {error.strerror or error}") from None
     environment = measurer.environment()

@@ -42,6 +42,7 @@ class Guided:
 
     def __init__(self, space: Space, predictions: Mapping[str, Prediction | None], plan: Plan, cost: TrialCost) -> None:
         self._space = space
+        self._predictions = predictions
         self._plan = plan
         self._cost = cost
         self._guided = any(p is not None for p in predictions.values())
@@ -58,18 +59,23 @@ class Guided:
         return sorted(self._space.candidates, key=lambda c: belief[c.key].mean)
 
     def first(self) -> list[Candidate]:
-        """The default, then the favourites; every backend that may win is among them as far as room allows."""
+        """The default, then favourites with plans of their own; all backends that may win, as far as room allows."""
         belief = self._beliefs.given({})
         best = min(b.high for b in belief.values())
-        chosen = [self._space.default]
         ranking = [c for c in self.ranking() if belief[c.key].low <= best]
         leaders = {c.backend: c for c in reversed(ranking)}
+        chosen = [self._space.default]
         for candidate in [*ranking[:1], *sorted(leaders.values(), key=ranking.index), *ranking]:
             if len(chosen) > self._plan.first:
                 break
-            if candidate.key not in {c.key for c in chosen}:
+            if not any(self._same_plan(candidate, other) for other in chosen):
                 chosen.append(candidate)
         return chosen
+
+    def _same_plan(self, a: Candidate, b: Candidate) -> bool:
+        """Whether the model sees no difference: knobs that lead the library to the same plan take the same time."""
+        p, q = self._predictions.get(a.key), self._predictions.get(b.key)
+        return a.key == b.key or (a.backend == b.backend and p is not None and q is not None and p.seconds == q.seconds)
 
     def choose(self, session: Session) -> Candidate | None:
         """The candidate that is most worth its cost, or None where none is or no model says."""

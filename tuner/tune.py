@@ -66,6 +66,8 @@ def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: 
     """
     device = tools.measurer.environment().recorded()
     check_folder(out)
+    profile = "cpu" if tools.profile.kind == "cpu" else tools.profile.id
+    provenance = provenance.model_copy(update={"profile": profile})
     saved = {a: _Saved(out, device, a, request, provenance) for a in request.attentions}
     tools.observe(Started(request.workloads, device.name))
     rows: dict[Workload, Row] = {}

@@ -1,10 +1,11 @@
 """`attnroof tune`: from a model's config.json to a verified, saved attention configuration."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.errors import AnswerIsNo
+from cli.errors import AnswerIsNo, WrongInput
 from cli.options import JsonOption, KvDtypeOption, ModelOption, PageSizeOption, TpOption
 from cli.output import print_table, stdout_console, write_json
 
@@ -50,9 +51,10 @@ def tune(
     """Run the real backends where the model is unsure, and save what wins."""
     from pathlib import Path
 
+    from cli.all_devices import run_workers
     from cli.progress import progress
     from cli.tuned_table import plan_json, plan_table, result_json
-    from executors.isolated import IsolatedMeasurer
+    from executors.isolated import IsolatedMeasurer, WorkerFailed
     from tuner.budget import Budget
     from tuner.events import Note
     from tuner.job import Asked, prepare_job
@@ -62,8 +64,11 @@ def tune(
     from tuner.tune import tune as run
 
     budget = Budget(trials, budget_seconds)
+    if device == "all":
+        end_all(run_workers(sys.argv[1:], trials))
+        return
     device = device or first_device()
-    options = Options(device, Path(out), storage, study, effort, seed, worker)
+    options = Options(device, Path(out), storage, study, effort, seed, worker=worker, dry=plan_only)
     asked = Asked(model, tuple(batch_spec or ()), tp, page_size, kv_cache_dtype, dtype)
     with progress() as observe, IsolatedMeasurer(device) as measurer:
         profile = device_profile(device, lambda text: observe(Note(text)))
@@ -78,6 +83,8 @@ def tune(
                 result = run(job.request, job.tools, budget, options.out, provenance)
             except NothingRuns as error:
                 raise AnswerIsNo(str(error)) from None
+            except WorkerFailed as error:
+                raise WrongInput(f"{error}; what was measured is kept: go on with --resume") from None
     if plan_only:
         write_json(plan_json(plan)) if as_json else print_table(plan_table(plan))
     elif as_json:
@@ -86,10 +93,15 @@ def tune(
         show(result, device)
 
 
+def end_all(code: int) -> None:
+    """End as the worst of the workers did."""
+    if code:
+        raise typer.Exit(code)
+
+
 def command_line() -> str:
     """The command as it was typed."""
     import shlex
-    import sys
 
     return shlex.join(["attnroof", *sys.argv[1:]])
 
