@@ -1,6 +1,6 @@
 """Tune the attention shapes that many models share, one after the other in one process: the packaged configurations.
 
-    python benchmarks/popular_shapes.py --device cuda:0 --seconds 8 --out configs
+    python benchmarks/popular_shapes.py --device cuda:0 --seconds 1 --out configs
     python benchmarks/popular_shapes.py --device h200 --simulate --seconds 2 --out configs     # a rehearsal anywhere
 
 Each shape is what `attnroof tune --model MODEL --tp N --page-size P --kv-cache-dtype D` tunes. The worker process
@@ -32,7 +32,7 @@ from tuner.plan import plan_run
 from tuner.setup import Options, make_provenance
 from tuner.tune import NothingRuns, tune
 
-MODELS = Path("examples/models")
+MODELS, HERE = Path("examples/models"), Path("benchmarks/models")
 GROUPED = ("q2k", "q2ks16k", "1q1s4k", "16q1s4k", "64q1s4k", "256q1s2k", "8q1s32k", "16q4s4k")
 LEFT_OUT = ("flex_attention",)
 """Compiles for longer than a shape has."""
@@ -46,10 +46,11 @@ class Shape:
     page_size: int = 1
     kv_dtype: str = "auto"
     specs: tuple[str, ...] = GROUPED
+    folder: Path = MODELS
 
     @property
     def asked(self) -> Asked:
-        return Asked(str(MODELS / self.model), self.specs, self.tp, self.page_size, self.kv_dtype)
+        return Asked(str(self.folder / self.model), self.specs, self.tp, self.page_size, self.kv_dtype)
 
     def __str__(self) -> str:
         return f"{self.model} tp{self.tp} page {self.page_size} kv {self.kv_dtype}"
@@ -62,10 +63,11 @@ SHAPES = (
     Shape("gpt-oss-120b"),
     Shape("Llama-3.1-8B", kv_dtype="fp8_e4m3"),
     Shape("Llama-3.1-70B", 8, kv_dtype="fp8_e4m3"),
+    *(Shape(model, folder=HERE) for model in ("Qwen2.5-7B", "Qwen2.5-14B")),
     Shape("gemma-4-26B-A4B"),
     Shape("Llama-3.1-8B", page_size=64),
 )
-"""GQA 32/8 and 64/8 at TP 1 to 8, MLA with 128, 64 and 16 heads, windows with sinks, windows, fp8 KV, pages of 64."""
+"""GQA 32/8 and 64/8 at TP 1 to 8, 28/4, 40/8; MLA with 128, 64 and 16 heads; windows, sinks, fp8 KV, pages of 64."""
 
 
 def main() -> int:
@@ -83,7 +85,13 @@ def main() -> int:
             command = shlex.join(["python", *sys.argv])
             provenance = make_provenance(_options(options), measurer.environment(), command, job.model, shape.tp)
             try:
-                result = tune(job.request, job.tools, Budget(seconds=options.seconds), options.out, provenance)
+                result = tune(
+                    job.request,
+                    job.tools,
+                    Budget(seconds=options.seconds * len(job.request.workloads)),
+                    options.out,
+                    provenance,
+                )
             except NothingRuns as error:
                 say(started, f"{shape}: {error}")
                 continue
@@ -96,8 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0", help="with --simulate a profile's name")
     parser.add_argument("--simulate", action="store_true", help="answer from the cost model")
-    parser.add_argument("--seconds", type=float, default=8.0, help="for each shape")
-    parser.add_argument("--warm-seconds", type=float, default=0.0, help="for compiling beforehand")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each workload")
+    parser.add_argument("--warm-seconds", type=float, default=0.0, help="for compiling beforehand, in all")
     parser.add_argument("--workers", type=int, default=14, help="processes that compile")
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--limit", type=int)
