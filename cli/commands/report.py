@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.commands.advise import IslOption, OslOption
 from cli.errors import WrongInput
+from cli.options import TpOption
 
 if TYPE_CHECKING:
     from cli.report.page import Page, Section
@@ -22,6 +24,11 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", help="The page to write.")] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for each chart as PNG and SVG.")] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="Profile, where the device's own name has none.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="A config.json, to show what requests feel.")] = None,
+    tp: TpOption = 1,
+    isl: IslOption = 1024,
+    osl: OslOption = 256,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Requests at all times.")] = 16,
 ) -> None:
     """Write what to use and why as one HTML file that needs no network; the packaged records if none are given."""
     from cli.output import stderr_console
@@ -30,7 +37,8 @@ def report(
     if html is None and plots is None:
         raise WrongInput("--html is missing: name the page to write, for example --html report.html")
     source = read_source(config, records, gpu)
-    page = build(source, shlex.join(["attnroof", *sys.argv[1:]]), service_section())
+    service = service_of(source, model, tp, (isl, osl, concurrency))
+    page = build(source, shlex.join(["attnroof", *sys.argv[1:]]), service)
     console = stderr_console()
     if html is not None:
         write_page(page, html)
@@ -52,11 +60,22 @@ def read_source(config: Path | None, records: Path | None, gpu: str | None) -> "
     return from_records(records or PACKAGED, gpu)
 
 
-def service_section() -> "Section":
-    """Say what the backends mean for requests."""
-    from cli.report.page import Section
+def service_of(source: "Source", model: str | None, tp: int, lengths: tuple[int, int, int]) -> "Section":
+    """Say what the backends mean for requests of `(isl, osl, concurrency)`; a configuration knows its own model."""
+    from cli.recorded import read_recorded
+    from cli.report.service import Traffic, service_section
+    from costmodel import load_model
+    from costmodel.models.loader import read_model
+    from costmodel.serving import Load
 
-    return Section("service", "What requests feel", "No model and traffic were given.")
+    load = Load(*lengths)
+    traffic = None
+    if model is not None:
+        traffic = Traffic(load_model(model), load, tp)
+    elif source.configurations and source.configurations[0].provenance.model_config_json:
+        known = source.configurations[0].provenance
+        traffic = Traffic(read_model(known.model_config_json, name=known.model or "model"), load, known.tensor_parallel)
+    return service_section(source.profile, traffic, read_recorded(source.profile).seconds)
 
 
 def write_page(page: "Page", path: Path) -> None:

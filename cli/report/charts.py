@@ -72,6 +72,8 @@ class XYChart:
     y: Axis
     series: tuple[Series, ...]
     marks: tuple[Mark, ...] = ()
+    flip: bool = False
+    """Draw x upwards and y to the right: long names of x then stand in lines of their own."""
     tags: Tags = field(default_factory=dict)
 
 

@@ -71,6 +71,9 @@ def ink(name: str) -> str:
 
 
 def _xy(chart: XYChart, axes: "Axes") -> None:
+    if chart.flip:
+        _flipped(chart, axes)
+        return
     for series in chart.series:
         _series(axes, series)
     for mark in chart.marks:
@@ -83,17 +86,27 @@ def _xy(chart: XYChart, axes: "Axes") -> None:
     _finish(axes, chart.x, chart.y)
 
 
+def _flipped(chart: XYChart, axes: "Axes") -> None:
+    for s in chart.series:
+        colour = ink(s.colour)
+        if s.high:
+            axes.errorbar(s.y, s.x, xerr=_spans(s), fmt="none", ecolor=colour, elinewidth=1, capsize=2)
+        axes.scatter(s.y, s.x, s=26, color=colour, zorder=3, label=s.name)
+    _finish(axes, chart.y, chart.x)
+
+
+def _spans(s: Series) -> tuple[list[float], list[float]]:
+    low = [y - each for y, each in zip(s.y, s.low, strict=True)]
+    return low, [each - y for y, each in zip(s.y, s.high, strict=True)]
+
+
 def _series(axes: "Axes", s: Series) -> None:
     colour = ink(s.colour)
     if s.style != "points":
         axes.plot(s.x, s.y, "-" if s.style == "line" else "--", color=colour, linewidth=1.6, label=s.name)
         return
     if s.high:
-        spans = (
-            [y - low for y, low in zip(s.y, s.low, strict=True)],
-            [h - y for h, y in zip(s.high, s.y, strict=True)],
-        )
-        axes.errorbar(s.x, s.y, spans, fmt="none", ecolor=colour, elinewidth=1, capsize=2)
+        axes.errorbar(s.x, s.y, _spans(s), fmt="none", ecolor=colour, elinewidth=1, capsize=2)
     marker = MARKERS[s.symbol]
     axes.scatter(
         s.x, s.y, s=26, color=colour, marker=marker, edgecolors="white", linewidths=0.5, label=s.name, zorder=3

@@ -56,7 +56,15 @@ def _xy(chart: XYChart) -> tuple[list[Spec], Spec, int]:
         }
         for i, mark in enumerate(marks)
     ]
-    return [_series(series) for series in chart.series], layout, 440
+    data = [_series(series) for series in chart.series]
+    if not chart.flip:
+        return data, layout, 440
+    for spec in data:
+        spec["x"], spec["y"] = spec["y"], spec["x"]
+        if "error_y" in spec:
+            spec["error_x"] = spec.pop("error_y")
+    layout["xaxis"], layout["yaxis"] = layout["yaxis"], layout["xaxis"]
+    return data, layout, 90 + 34 * len(chart.x.ticks)
 
 
 def _series(s: Series) -> Spec:

@@ -82,7 +82,7 @@
       height: spec.height,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: small ? 48 : 62, r: small ? 8 : 18, t: 54, b: 50 },
+      margin: { l: small ? 48 : 62, r: small ? 8 : 18, t: spec.data.length > 1 ? 54 : 14, b: 50 },
       legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", yref: "paper", font: { color: "@muted" } },
       hoverlabel: { bgcolor: "@card", bordercolor: "@line", font: { ...font }, align: "left" },
       dragmode: false,
