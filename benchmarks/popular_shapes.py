@@ -48,9 +48,9 @@ class Shape:
     specs: tuple[str, ...] = GROUPED
     folder: Path = MODELS
 
-    @property
-    def asked(self) -> Asked:
-        return Asked(str(self.folder / self.model), self.specs, self.tp, self.page_size, self.kv_dtype)
+    def asked(self, buckets: bool) -> Asked:
+        specs = () if buckets else self.specs
+        return Asked(str(self.folder / self.model), specs, self.tp, self.page_size, self.kv_dtype)
 
     def __str__(self) -> str:
         return f"{self.model} tp{self.tp} page {self.page_size} kv {self.kv_dtype}"
@@ -107,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each workload")
     parser.add_argument("--warm-seconds", type=float, default=0.0, help="for compiling beforehand, in all")
     parser.add_argument("--workers", type=int, default=14, help="processes that compile")
+    parser.add_argument("--buckets", action="store_true", help="the tuner's own batches instead of a fixed list")
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -152,7 +153,7 @@ def _options(options: argparse.Namespace) -> Options:
 
 
 def _job(shape: Shape, options: argparse.Namespace, measurer: Measurer, profile: Profile) -> Job:
-    return prepare_job(shape.asked, _options(options), measurer, profile, _observe)
+    return prepare_job(shape.asked(options.buckets), _options(options), measurer, profile, _observe)
 
 
 def _warm(jobs: Sequence[Job], options: argparse.Namespace) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hwprofiles import Profile
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def profile() -> Profile:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
