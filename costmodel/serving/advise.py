@@ -119,7 +119,7 @@ def advise(
             refused[f"{pair.prefill} + {pair.decode}"] = (str(error),)
     if not choices:
         raise too_much or Incompatible("every pair", [f"{name}: {why[0]}" for name, why in refused.items()])
-    choices.sort(key=lambda choice: (bool(choice.missed), metric(goal)(choice.service.rates)))
+    choices.sort(key=lambda choice: (len(choice.missed), *order(goal, choice.service.rates)))
     default, reason = _default(asked, load, slo, measured)
     recommended, verdict = _verdict(goal, choices, default)
     return Advice(asked, goal, load, tuple(choices), default, reason, refused, verdict, recommended)
@@ -132,6 +132,11 @@ def metric(goal: Goal) -> Callable[[Rates], float]:
         "tpot": lambda rates: rates.tpot_seconds,
         "throughput": lambda rates: 1.0 / rates.tokens_per_s,
     }[goal]
+
+
+def order(goal: Goal, rates: Rates) -> tuple[float, float]:
+    """Give what choices are sorted by: the goal to nine digits, then the time per token, as a fixed rate ties them."""
+    return float(f"{metric(goal)(rates):.9g}"), rates.tpot_seconds
 
 
 def better_by(goal: Goal, ours: Service, theirs: Service) -> tuple[float, bool]:
@@ -173,10 +178,11 @@ def _verdict(goal: Goal, choices: list[Choice], default: Choice | None) -> tuple
         c for c in choices if len(c.missed) <= len(default.missed) and better_by(goal, c.service, default.service)[1]
     ]
     if certain:
-        gain = better_by(goal, certain[0].service, default.service)[0]
-        return certain[
-            0
-        ], f"{certain[0].name} beats SGLang's default {default.name} by {100 * gain:.1f} %, beyond the intervals"
+        winner = certain[0]
+        gain = better_by(goal, winner.service, default.service)[0]
+        return winner, (
+            f"{winner.name} beats SGLang's default {default.name} by {100 * gain:.1f} %, beyond the intervals"
+        )
     gain = better_by(goal, first.service, default.service)[0]
     if gain < WORTH_HAVING:
         return default, f"keep SGLang's default {default.name}: no pair is predicted to be worth having over it"
