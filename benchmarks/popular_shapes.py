@@ -107,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each workload")
     parser.add_argument("--warm-seconds", type=float, default=0.0, help="for compiling beforehand, in all")
     parser.add_argument("--workers", type=int, default=14, help="processes that compile")
+    parser.add_argument("--storage", help="SQLAlchemy URL of the studies; in memory (/dev/shm) it costs least")
     parser.add_argument("--buckets", action="store_true", help="the tuner's own batches instead of a fixed list")
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--limit", type=int)
@@ -149,7 +150,7 @@ def _measurer(options: argparse.Namespace, profile: Profile) -> Iterator[Measure
 
 
 def _options(options: argparse.Namespace) -> Options:
-    return Options(options.device, options.out, seed=options.seed)
+    return Options(options.device, options.out, options.storage, seed=options.seed)
 
 
 def _job(shape: Shape, options: argparse.Namespace, measurer: Measurer, profile: Profile) -> Job:
