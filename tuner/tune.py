@@ -8,20 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costmodel import Attention
-from costmodel.record import RecordedDevice
-from hwprofiles import Profile
 from tuner.attention_fields import attention_fields
 from tuner.budget import Budget
-from tuner.configuration import Configuration, Provenance, read, write, write_atomically
+from tuner.configuration import Configuration, Provenance, write_atomically
 from tuner.events import Note, Started
-from tuner.filename import configuration_name
-from tuner.fill import fill_between
 from tuner.heart import Heart
 from tuner.request import Request
 from tuner.row import Row
 from tuner.search import Tools, search, study_name
 from tuner.space import NoCandidate
-from tuner.versions import device_differences
+from tuner.target import Target
 from tuner.workload import Workload
 
 PAUSE_SECONDS = 1.0
@@ -68,7 +64,7 @@ def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: 
     check_folder(out)
     profile = "cpu" if tools.profile.kind == "cpu" else tools.profile.id
     provenance = provenance.model_copy(update={"profile": profile})
-    saved = {a: _Saved(out, device, a, request, provenance) for a in request.attentions}
+    saved = {a: _target(a, request, tools, out, provenance) for a in request.attentions}
     tools.observe(Started(request.workloads, device.name))
     rows: dict[Workload, Row] = {}
     left_out: list[str] = []
@@ -125,39 +121,17 @@ def check_folder(folder: Path) -> None:
     probe.unlink(missing_ok=True)
 
 
+def _target(attention: Attention, request: Request, tools: Tools, out: Path, provenance: Provenance) -> Target:
+    empty = Configuration(
+        device=tools.measurer.environment().recorded(),
+        attention=attention_fields(attention),
+        page_size=request.page_size,
+        provenance=provenance.model_copy(update={"layers": request.layers(attention)}),
+    )
+    return Target(empty, out)
+
+
 def _in_order(workloads: Sequence[Workload], tools: Tools) -> list[Workload]:
     """Workloads as asked; a worker of a fleet begins elsewhere than the others, so that they meet late."""
     start = zlib.crc32(str(tools.owner).encode()) % len(workloads) if tools.shared else 0
     return [*workloads[start:], *workloads[:start]]
-
-
-class _Saved:
-    """The configuration file of one attention shape, rewritten after every row."""
-
-    def __init__(
-        self, out: Path, device: RecordedDevice, attention: Attention, request: Request, provenance: Provenance
-    ) -> None:
-        self.written = False
-        name = configuration_name(device, attention, request.page_size)
-        self.path = out / name
-        old = read(self.path) if self.path.exists() else None
-        if old is not None and (old.to_attention() != attention or device_differences(old.device, device)):
-            self.path = out / name.replace(".json", f",cc={device.cc},sms={device.sms}.json")
-            old = read(self.path) if self.path.exists() else None
-        provenance = provenance.model_copy(update={"layers": request.layers(attention)})
-        fresh = Configuration(
-            device=device, attention=attention_fields(attention), page_size=request.page_size, provenance=provenance
-        )
-        self._configuration = fresh if old is None else old.model_copy(update={"provenance": provenance})
-
-    def add(self, row: Row) -> None:
-        """Take in a row and write the file."""
-        self._configuration = self._configuration.with_rows([row])
-        write(self._configuration, self.path.parent, self.path.name)
-        self.written = True
-
-    def fill(self, profile: Profile) -> None:
-        """Add the winners between the rows and write the file."""
-        if self.written:
-            self._configuration = fill_between(self._configuration, profile)
-            write(self._configuration, self.path.parent, self.path.name)
