@@ -87,7 +87,7 @@
       hoverlabel: { bgcolor: "@card", bordercolor: "@line", font: { ...font }, align: "left" },
       dragmode: false,
     };
-    if (spec.layout.barmode) layout.legend = { ...layout.legend, x: 1, xanchor: "right", y: 1.06 };
+    if (spec.layout.barmode) layout.legend = { ...layout.legend, x: 1, xanchor: "right", y: small ? 1.14 : 1.06 };
     for (const key of Object.keys(layout)) {
       if (!/^[xy]axis/.test(key)) continue;
       layout[key] = { automargin: true, tickfont: { color: "@muted" }, linecolor: "@line", ...layout[key] };
