@@ -169,8 +169,9 @@ def print_advice(advice: "Advice", asked: "Asked", recorded: "Recorded", model: 
     if apart is not None:
         console.print(
             f"apart: {apart.prefill_backend} prefill on {apart.prefill_servers:.2f} servers for each "
-            f"{apart.decode_backend} decode server: TTFT {apart.ttft_seconds * 1e3:.1f} ms ({apart.transfer_seconds * 1e3:.2f} ms of it KV "
-            f"transfer), TPOT {apart.tpot_seconds * 1e3:.2f} ms, {apart.tokens_per_s:.0f} tokens/s a GPU",
+            f"{apart.decode_backend} decode server: TTFT {apart.ttft_seconds * 1e3:.1f} ms "
+            f"({apart.transfer_seconds * 1e3:.2f} ms of it KV transfer), TPOT {apart.tpot_seconds * 1e3:.2f} ms, "
+            f"{apart.tokens_per_s:.0f} tokens/s a GPU",
             markup=False,
             soft_wrap=True,
         )

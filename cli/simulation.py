@@ -230,7 +230,8 @@ def print_result(result: Simulated, run: Run) -> None:
         f"{result.requests} requests in {result.seconds:.1f} s: {result.requests_per_s:.2f} requests/s, "
         f"{result.tokens_per_s / tp:.0f} output tokens/s a GPU; {result.goodput:.2f} requests/s keep the SLO",
         f"{result.mean_running:.1f} requests run on average; at most {result.peak_kv_tokens} of "
-        f"{run.policy.kv_tokens} KV tokens in use; {result.preemptions} preemptions; {result.cached_tokens} input tokens from the prefix cache",
+        f"{run.policy.kv_tokens} KV tokens in use; {result.preemptions} preemptions; {result.cached_tokens} input "
+        "tokens from the prefix cache",
     ]
     if result.rejected:
         lines.append(f"{result.rejected} requests are too long and were rejected")
