@@ -1,13 +1,14 @@
 """Measured beside predicted: the same load simulated, and what explains the largest difference."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
 from costmodel.serving.lookup import StepLookup
 from costmodel.serving.memory import memory_of
 from costmodel.serving.policy import Policy, policy_of
+from costmodel.serving.request import Request
 from costmodel.serving.results import BenchResult
 from costmodel.serving.simulate import simulate
 from costmodel.serving.step import Step, StepModel
@@ -70,16 +71,14 @@ def compare(steps: StepModel, result: BenchResult, policy: Policy | None = None)
     """
     memory = memory_of(steps.deployment, steps.weights)
     settings = policy or replace(policy_of(memory), ignore_eos=True)
-    count = min(result.completed, MOST_REQUESTS)
-    lengths = Lengths(max(1, round(result.isl)), max(1, round(result.osl)))
-    stream = synthetic(lengths, count, seed=0, rate=result.rate, cv=1 / math.sqrt(result.burstiness))
+    lengths = Lengths(max(1, round(result.isl)), max(1, round(result.osl)), result.spread)
+    stream = _requests(result, lengths)
     closed = result.concurrency is not None and result.rate is None
     arrivals = ClosedLoop(stream, result.concurrency or 1) if closed else OpenLoop(stream)
     found = simulate(StepLookup(steps, memory), settings, arrivals)
     if not found.requests:
-        raise ValueError(
-            f"{result.where}: requests of {lengths.isl} + {lengths.osl} tokens do not fit {memory.kv_tokens}"
-        )
+        asked = f"requests of {lengths.isl} + {lengths.osl} tokens"
+        raise ValueError(f"{result.where}: {asked} do not fit {settings.kv_tokens} KV tokens")
     running = max(1.0, found.mean_running)
     decode = steps.decode(round(running), lengths.isl + max(1, lengths.osl // 2))
     prefill = steps.extend(1, lengths.isl, lengths.isl)
@@ -103,6 +102,17 @@ def compare(steps: StepModel, result: BenchResult, policy: Policy | None = None)
     return Comparison(tuple(figures), decode, prefill, running)
 
 
+def _requests(result: BenchResult, lengths: Lengths) -> Iterator[Request]:
+    """Give requests as the benchmark sent them, with their own lengths where the file has them."""
+    count = min(result.completed, MOST_REQUESTS)
+    drawn = synthetic(lengths, count, seed=0, rate=result.rate, cv=1 / math.sqrt(result.burstiness))
+    if not result.lengths:
+        yield from drawn
+        return
+    for request, (isl, osl) in zip(drawn, result.lengths, strict=False):
+        yield Request(request.arrival, isl, osl)
+
+
 def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: int) -> tuple[str, ...]:
     """Say what is behind the largest difference, the likeliest first.
 
@@ -115,9 +125,8 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
     step = comparison.prefill if figure.name == "TTFT" else comparison.decode
     slower = (figure.measured > figure.predicted) == (figure.name != "output tokens/s")
     direction = "slower" if slower else "faster"
-    said = [
-        f"{figure.name} is furthest off: measured {direction} by {100 * abs(figure.measured / figure.predicted - 1):.0f} %"
-    ]
+    off = 100 * abs(figure.measured / figure.predicted - 1)
+    said = [f"{figure.name} is furthest off: measured {direction} by {off:.0f} %"]
     doubtful = max(step.parts.items(), key=lambda item: item[1].high - item[1].low)
     name, part = doubtful
     span = f"{part.low * 1e3:.2f}-{part.high * 1e3:.2f} ms of {step.seconds * 1e3:.2f} ms, from {part.evidence}"
