@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from costmodel.explain import Explanation
 
 BAR = 48
-ROWS = 12
+SPLIT_ROWS = 24
 
 
 def explain(
@@ -37,6 +37,7 @@ def explain(
     """Show what a kernel does with one workload; the fastest backend where none is named."""
     from cli.estimates import estimate_json
     from cli.output import stdout_console, write_json
+    from cli.score_matrix import score_matrix_words
     from costmodel import Incompatible, Ranked, group_per_rank, load_model, parse_batch_spec, rank
     from costmodel.explain import explain as take_apart
     from hwprofiles import load_profile
@@ -62,7 +63,7 @@ def explain(
             documents.append({**row, **schedule_json(found)})
             if not as_json:
                 stdout_console().print(f"Layer group {index}: {group.layers} layers", style="bold")
-                draw(stdout_console(), found)
+                draw(stdout_console(), found, score_matrix_words(attention, batch))
     if as_json:
         write_json(documents)
 
@@ -80,8 +81,10 @@ def schedule_json(found: "Explanation") -> dict[str, object]:
     }
 
 
-def draw(console: "Console", found: "Explanation") -> None:
-    """Print one explanation."""
+def draw(console: "Console", found: "Explanation", scores: str) -> None:
+    """Print one explanation; `scores` says what storing the score matrix would take."""
+    from cli.wave_picture import wave_lines
+
     p, plan = found.prediction, found.plan
     console.print(f"{p.backend}: {p.seconds * 1e6:.1f} us (90 %: {p.low * 1e6:.1f} to {p.high * 1e6:.1f}), {p.bound}")
     console.print(f"  {p.reason}")
@@ -89,36 +92,25 @@ def draw(console: "Console", found: "Explanation") -> None:
         f"  a tile is {plan.tile.rows} query rows x {plan.tile.keys} keys; {plan.job_count} CTAs with "
         f"{plan.total_tiles:.0f} tiles run on {found.slots} slots: {p.waves:.2f} waves"
     )
+    console.print(scores)
     console.print("Where the time goes")
     for part, seconds in p.breakdown.items():
         if seconds > 0:
             console.print(f"  {part:9}{bar(seconds / p.seconds)} {seconds * 1e6:8.1f} us")
-    console.print(f"What the slots do (tiles; each CTA's start and end counts as {found.job_tiles:.1f})")
+    console.print(f"What the slots do over time (each CTA's start and end counts as {found.job_tiles:.1f} tiles)")
+    for line in wave_lines(found):
+        console.print(line, markup=False)
     busy = sum(width for _, width in found.loads)
-    longest = found.loads[-1][0]
-    for load, width in shortened(found.loads):
-        console.print(f"  {width:5} slots {bar(load / longest)} {load:8.1f}")
     if busy < found.slots:
         console.print(f"  {found.slots - busy:5} slots without work")
     if found.splits is not None and len(found.splits.seconds) > 1:
         plateau = ", ".join(str(count) for count in found.splits.plateau)
         console.print(f"Split count: best {found.splits.best}; within 1 %: {plateau}")
         slowest = max(found.splits.seconds.values())
-        for count, seconds in list(found.splits.seconds.items())[: 2 * ROWS]:
+        for count, seconds in list(found.splits.seconds.items())[:SPLIT_ROWS]:
             console.print(f"  {count:5} splits {bar(seconds / slowest)} {seconds * 1e6:8.1f} us")
 
 
 def bar(share: float) -> str:
     """Give a bar of at most `BAR` characters."""
     return ("█" * max(1, round(share * BAR))).ljust(BAR)
-
-
-def shortened(loads: tuple[tuple[float, int], ...]) -> list[tuple[float, int]]:
-    """Join neighbours so that at most `ROWS` lines are left, heaviest first."""
-    size = -(-len(loads) // ROWS)
-    joined = []
-    for i in range(0, len(loads), size):
-        part = loads[i : i + size]
-        width = sum(w for _, w in part)
-        joined.append((sum(load * w for load, w in part) / width, width))
-    return joined[::-1]

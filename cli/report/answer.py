@@ -71,7 +71,7 @@ def _recorded(source: Source) -> str:
     firsts = [(phase, found[0]) for phase, found in ranked.items() if found]
     if not firsts:
         return f"On {name}, no workload was measured with more than one backend: there is nothing to choose."
-    uses = " and ".join(f"{VERBS[phase]} with {s.backend}" for phase, s in firsts)
+    uses = _uses([(phase, s.backend) for phase, s in firsts])
     losses = " and ".join(percent(s.loss) for _, s in firsts)
     they = "they lose" if len(firsts) > 1 else "it loses"
     return f"On {name}, {uses}: at default knobs {they} least against the fastest backend, {losses} on average."
@@ -86,13 +86,19 @@ def _tuned(source: Source) -> str:
     except NothingReachable:
         pair = None
     sides = [(p, s) for p, s in (("extend", pair.prefill), ("decode", pair.decode)) if s] if pair else []
-    uses = " and ".join(f"{VERBS[phase]} with {side.choice.backend}" for phase, side in sides)
+    uses = _uses([(phase, side.choice.backend) for phase, side in sides])
     text = f"On {source.profile.name}, {uses or 'keep the default, which no measured choice of the server beats'}"
     gains = [row.gain for c in source.configurations for row in c.rows if row.gain]
     mean = exp(sum(map(log, gains)) / len(gains)) if gains else 1.0
     if mean > 1 + LEAST_GAIN:
         return f"{text}: the tuned choices are {mean:.2f}× as fast as the default over {len(gains)} measured batches."
     return f"{text}: over {len(gains)} measured batches nothing beats the default by more than the noise."
+
+
+def _uses(pairs: Sequence[tuple[str, str]]) -> str:
+    if len(pairs) == 2 and pairs[0][1] == pairs[1][1]:
+        return f"prefill and decode with {pairs[0][1]}"
+    return " and ".join(f"{VERBS[phase]} with {backend}" for phase, backend in pairs)
 
 
 def binding(source: Source) -> str:

@@ -5,7 +5,7 @@ from math import exp, log
 from cli.report.accuracy import accuracy_chart, accuracy_table, judged
 from cli.report.answer import answer, details, standings_table
 from cli.report.charts import Chart
-from cli.report.choices import rejected_table, winners_table
+from cli.report.choices import rejected_table, tuned_table, winners_table
 from cli.report.page import Page, Section
 from cli.report.palette import colour_of
 from cli.report.provenance import library_table, provenance_facts
@@ -14,14 +14,15 @@ from cli.report.source import Source
 from cli.report.splits import split_charts
 from cli.report.timeline import timelines
 from cli.report.winners import winner_maps
-from cli.report.words import PHASE_NAMES, percent
+from cli.report.words import PHASE_NAMES, count_of, percent
 from costmodel.accuracy import summarize
 
 
 def build(source: Source, command: str, service: Section) -> Page:
     """Bring everything together; `service` says what the backends mean for requests, or why it cannot."""
     sections = (
-        _choice(source),
+        *_tuned(source),
+        *_choice(source),
         *_roofline(source),
         _winners(source),
         *_splits(source),
@@ -65,7 +66,8 @@ def _figures(source: Source) -> tuple[tuple[str, str], ...]:
     found = [
         (
             f"{len(source.rows):,}",
-            f"measurements of {len(source.workloads):,} workloads, {len(source.shapes)} attention shapes",
+            f"measurements of {count_of(len(source.workloads), 'workload')}, "
+            f"{count_of(len(source.shapes), 'attention shape')}",
         ),
         (percent(total.median), f"median error of the prediction; repeats differ by {percent(total.noise)}"),
         (percent(total.coverage, 0), "of measurements inside the 90 % interval"),
@@ -76,15 +78,32 @@ def _figures(source: Source) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _choice(source: Source) -> Section:
-    return Section(
+def _tuned(source: Source) -> tuple[Section, ...]:
+    if not source.configurations:
+        return ()
+    return (
+        Section(
+            "tuned",
+            "What the configuration says",
+            "The best choice of each batch, what the server can be told by flags, and what it takes by itself.",
+            tables=(tuned_table(source),),
+            note="Gain is the default's measured time over the best one's; noise is the half-width of that comparison. "
+            "A best choice that no flag reaches needs an engine of one's own.",
+        ),
+    )
+
+
+def _choice(source: Source) -> tuple[Section, ...]:
+    table = standings_table(source)
+    section = Section(
         "choice",
         "How the backends do at their defaults",
         "Each backend against the fastest one of the same workload, over the workloads that several backends ran.",
-        tables=(standings_table(source),),
+        tables=(table,),
         note="Time over the fastest is a geometric mean. A backend that is rarely the fastest can still lose least on "
         "average. The tables and charts below follow the filters above.",
     )
+    return (section,) if table.rows else ()
 
 
 def _roofline(source: Source) -> tuple[Section, ...]:

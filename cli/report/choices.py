@@ -1,13 +1,20 @@
 """The tables of choices: measured winners by workload, and what cannot run here and why."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cli.report.palette import colour_of
 from cli.report.source import Source, Workload
 from cli.report.tables import Cell, Column, DataTable, TableRow, number
-from cli.report.words import PHASE_NAMES, batch_name, count_of, knob_text, microseconds, percent
+from cli.report.words import PHASE_NAMES, batch_name, count_of, knob_text, microseconds, percent, shape_name
+from costmodel import Attention
 from costmodel.emulators import EMULATORS
 from costmodel.library import library_reasons
+
+if TYPE_CHECKING:
+    from tuner.row import Choice
+    from tuner.row import Row as TunedRow
 
 
 def winners_table(source: Source) -> DataTable:
@@ -55,14 +62,65 @@ def rejected_table(source: Source) -> DataTable:
                 if reasons:
                     found[name, "; ".join(reasons)].add((phase, shape))
     lines = [_rejected(key, where) for key, where in sorted(found.items())]
-    failed = Counter(
+    failed: Counter[tuple[str, str, str, str]] = Counter(
         (r.backend, r.batch.phase, r.outcome, r.reason or "no reason recorded")
         for r in source.records
         if r.outcome != "measured"
     )
+    failed.update(_told(source))
     lines += [_failed(key, count) for key, count in sorted(failed.items())]
     columns = (Column("backend"), Column("reason"), Column("phases"), Column("where"))
     return DataTable("rejected-table", "What cannot run, by the rules of the library calls", columns, tuple(lines))
+
+
+def _told(source: Source) -> Iterator[tuple[str, str, str, str]]:
+    """Give what configurations say about candidates without a time: backend, phase, what and why."""
+    for configuration in source.configurations:
+        for row in configuration.rows:
+            for name, why in row.failures.items():
+                outcome, _, reason = why.partition(": ")
+                yield name.partition("[")[0], row.phase, outcome, reason or "no reason recorded"
+
+
+def tuned_table(source: Source) -> DataTable:
+    """List the rows of configurations: what wins, what the server can be told, its default, and what is gained."""
+    columns = (
+        Column("batch"),
+        Column("phase"),
+        Column("best"),
+        Column("best by SGLang's flags"),
+        Column("SGLang's default"),
+        *(Column(name, number=True) for name in ("latency", "gain over default", "noise")),
+        Column("status"),
+    )
+    rows = [
+        _tuned(configuration.to_attention(), row)
+        for configuration in source.configurations
+        for row in configuration.rows
+    ]
+    return DataTable(
+        "tuned-table", f"{count_of(len(rows), 'batch', 'batches')} of the configuration", columns, tuple(rows)
+    )
+
+
+def _tuned(attention: Attention, row: "TunedRow") -> TableRow:
+    latency = row.best.latency_us
+    cells = (
+        Cell(row.spec, order=row.batch_size * row.kv_len),
+        Cell(PHASE_NAMES[row.phase]),
+        *(_choice(choice) for choice in (row.best, row.best_sglang, row.sglang_default)),
+        number(latency, microseconds((latency or 0) * 1e-6)),
+        number(row.gain, f"{row.gain or 0:.2f}×"),
+        number(row.noise, percent(row.noise or 0)),
+        Cell(row.status),
+    )
+    return TableRow(cells, {"shape": shape_name(attention), "phase": row.phase})
+
+
+def _choice(choice: "Choice | None") -> Cell:
+    if choice is None:
+        return Cell("–")
+    return Cell(f"{choice.backend} {knob_text(choice.backend, choice.knobs)}".strip(), colour=colour_of(choice.backend))
 
 
 def _rejected(key: tuple[str, str], where: set[tuple[str, str]]) -> TableRow:

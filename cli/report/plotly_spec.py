@@ -176,12 +176,14 @@ def _timeline(chart: TimelineChart) -> tuple[list[Spec], Spec, int]:
                     }
                 )
         axis: Spec = {"range": [0, end * 1.01], "title": {"text": "µs"}, "anchor": f"y{suffix}", "gridcolor": "@line"}
-        axis |= {"zeroline": False, "showgrid": False}
+        axis |= {"zeroline": False, "showgrid": False, "tickformat": ","}
         layout[f"xaxis{suffix}"] = axis
         layout[f"yaxis{suffix}"] = {
             "domain": [max(0.0, top - share), top],
             "range": [-0.5, panel.rows - 0.5],
             "title": {"text": f"{panel.rows} slots"},
+            "tickformat": ",d",
+            "nticks": min(4, panel.rows),
             "showgrid": False,
             "zeroline": False,
             "anchor": f"x{suffix}",

@@ -137,8 +137,22 @@ def _profile(record: Record, gpu: str | None) -> "Profile":
         return load_profile(gpu or record.device.name)
     except UnknownProfile as error:
         if gpu is None and record.device.cc is None:
-            return load_profile("cpu")
+            return _this_cpu(record.device.name)
         raise WrongInput(f"{error}; name the profile with --gpu") from None
+
+
+def _this_cpu(name: str) -> "Profile":
+    """Give this machine's CPU, calibrated quickly where it never was, if the records are its own."""
+    from cli.output import stderr_console
+    from tuner.setup import device_profile
+
+    profile = device_profile("cpu", lambda text: stderr_console().print(text, markup=False))
+    if name not in (profile.name, *profile.driver_names):
+        raise WrongInput(
+            f"the records are of {name!r} and this machine is {profile.name!r}: calibrate that CPU with "
+            "'attnroof hw calibrate --device cpu --out cpu.toml' there and give its file with --gpu"
+        )
+    return profile
 
 
 def _as_records(configuration: "Configuration", row: "TunedRow") -> Iterable[Record]:

@@ -21,11 +21,23 @@ def timelines(source: Source) -> list[TimelineChart]:
     """Draw, for each shape, the default and the best measured candidate of its most telling workload."""
     charts = []
     for shape, workloads in source.shapes.items():
-        workload = most_telling(workloads)
-        pair = before_after(workload) if workload is not None else None
-        if workload is not None and pair is not None:
-            charts.append(_chart(source.profile, shape, workload, pair))
+        swept = most_telling(workloads)
+        tuned = max((w for w in workloads if w.defaults), key=_gain, default=None)
+        pairs = ((w, pair(w)) for w, pair in ((swept, before_after), (tuned, fastest_pair)) if w is not None)
+        found = next(((w, pair) for w, pair in pairs if pair is not None), None)
+        if found is not None:
+            charts.append(_chart(source.profile, shape, *found))
     return charts
+
+
+def fastest_pair(w: Workload) -> tuple[Row, Row] | None:
+    """Give the fastest default and the fastest candidate; None where they are the same."""
+    default = next(iter(w.defaults.values()))
+    return None if default is w.best else (default, w.best)
+
+
+def _gain(w: Workload) -> float:
+    return next(iter(w.defaults.values())).measured / w.best.measured
 
 
 def before_after(w: Workload) -> tuple[Row, Row] | None:
@@ -50,9 +62,10 @@ def _chart(profile: Profile, shape: str, w: Workload, pair: tuple[Row, Row]) -> 
         )
         panels.append(Panel(title, found.slots, tuple(bars(found))))
     gain = pair[0].measured / pair[1].measured
+    device = count_of(profile.num_sms or 1, profile.sm_kind)
     return TimelineChart(
         name="timeline",
-        title=f"{PHASE_NAMES[w.batch.phase].capitalize()} {batch_name(w.batch)} on {profile.num_sms} SMs: {gain:.2f}×",
+        title=f"{PHASE_NAMES[w.batch.phase].capitalize()} {batch_name(w.batch)} on {device}: {gain:.2f}×",
         alt=f"{shape}: " + "; ".join(panel.title for panel in panels),
         panels=tuple(panels),
         tags={"shape": shape},

@@ -38,9 +38,9 @@ def batch_name(b: Batch) -> str:
     return f"{b.size} × {new}" if b.q_lens == b.kv_lens else f"{b.size} × {new} of {kv}"
 
 
-def count_of(n: int, word: str) -> str:
+def count_of(n: int, word: str, words: str = "") -> str:
     """Write `1 split` or `3 splits`."""
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {words or word + 's'}"
 
 
 def tokens(n: float) -> str:
@@ -50,7 +50,10 @@ def tokens(n: float) -> str:
 
 def microseconds(seconds: float) -> str:
     """Write a time with three digits: `13.3 µs`, `1.57 ms`."""
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
 
 
 def percent(share: float, digits: int = 1) -> str:
