@@ -44,6 +44,8 @@ class Parameters:
     """One more split that a row of the merge walks through."""
     merge_slot_seconds: float = 0.01e-6
     """One more split that the merge kernel is compiled or launched for, whether it is used or not."""
+    merge_row_seconds: float = 0.2e-9
+    """One more output row that the merge kernel starts on."""
     merge_bytes_per_s: float = 2.5e12
     """Rate at which partial results are written and read."""
     request_seconds: float = 10e-9

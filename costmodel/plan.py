@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from costmodel.attention import DTYPE_BYTES, Attention
+from costmodel.batch import Batch
 from costmodel.machine import Machine
 
 Job = tuple[int, float]
@@ -53,6 +54,8 @@ class Plan:
     merge_slots: int = 0
     """Splits that the merge kernel is compiled or launched for."""
     merge_launched: bool = False
+    merged_rows: float = 0.0
+    """Output rows that the merge kernel writes."""
     partial_rows: float = 0.0
     """Rows of partial output that are written and read again."""
     partial_row_bytes: float = 0.0
@@ -112,9 +115,11 @@ def count_of(n: int, word: str) -> str:
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
-def kernel_name(attention: Attention) -> str:
-    """Name the compiled kernel by what its code depends on: head dim, KV dtype, and window."""
+def kernel_name(attention: Attention, batch: Batch | None = None) -> str:
+    """Name the compiled kernel by what its code depends on: head dim, KV dtype, window and tree mask."""
     name = f"d{attention.head_dim}"
     if attention.kv_dtype != attention.dtype:
         name += f"_{attention.kv_dtype}"
-    return name + ("_window" if attention.sliding_window is not None else "")
+    if attention.sliding_window is not None:
+        name += "_window"
+    return f"{name}_tree" if batch is not None and batch.topk > 1 else name

@@ -75,8 +75,12 @@ def dram_bytes(work: Work, requested: float, visits: float, working_set: float, 
     """
     if visits <= 1:
         return work.bytes
-    missing = max(0.0, 1.0 - L2_SHARE * machine.l2_bytes / working_set)
-    return work.bytes + missing * requested * (1 - 1 / visits)
+    return work.bytes + missing(working_set, machine) * requested * (1 - 1 / visits)
+
+
+def missing(working_set: float, machine: Machine) -> float:
+    """Share of repeated loads that the L2 cannot serve while `working_set` bytes are in use."""
+    return max(0.0, 1.0 - L2_SHARE * machine.l2_bytes / working_set)
 
 
 def query_tiles(attention: Attention, q: int, kv: int, tile: tuple[int, int], group: int) -> list[int]:

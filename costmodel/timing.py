@@ -143,7 +143,7 @@ def _merge(plan: Plan, p: Parameters) -> float:
         return 0.0
     traffic = 2 * plan.partial_rows * plan.partial_row_bytes / p.merge_bytes_per_s
     walk = (plan.merge_splits - 1) * p.merge_split_seconds + plan.merge_slots * p.merge_slot_seconds
-    return p.merge_seconds + walk + traffic
+    return p.merge_seconds + walk + plan.merged_rows * p.merge_row_seconds + traffic
 
 
 def _overhead(plan: Plan, machine: Machine, p: Parameters) -> float:

@@ -27,6 +27,7 @@ class Uniform:
     merge_splits: Ints
     merge_slots: Ints
     merge_launched: NDArray[np.bool_]
+    merged_rows: Floats
     partial_rows: Floats
     empty_ctas: Ints
 
@@ -68,7 +69,7 @@ def _fa3(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
     static = (
         np.full_like(tiles, asked) if asked else _fa3_static(call, heads * rows, np.where(dynamic, 1, sizes), tiles)
     )
-    counted = attention.num_qo_heads if call.knobs["pack_gqa"] is False else heads
+    counted = fa3.counted_heads(call, heads)
     per_sm = np.maximum(np.ceil(1.1 * (rows * tiles * sizes) * counted / sms), 1).astype(np.int64)
     splits = np.where(dynamic & (static > 1), np.minimum(np.maximum(ceil_div(tiles, per_sm), 1), static), 1)
     part = ceil_div(tiles, splits)
@@ -83,6 +84,7 @@ def _fa3(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
         merge_splits=splits,
         merge_slots=fa3.merge_slots_of(static),
         merge_launched=static > 1,
+        merged_rows=np.zeros(len(lens)),
         partial_rows=np.where(splits > 1, out * splits, 0.0),
         empty_ctas=np.zeros_like(tiles),
     )
@@ -123,6 +125,7 @@ def _triton(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
         merge_splits=parts,
         merge_slots=np.full_like(lens, cap),
         merge_launched=np.ones(len(lens), dtype=bool),
+        merged_rows=np.zeros(len(lens)),
         partial_rows=(sizes * parts * attention.num_qo_heads).astype(np.float64),
         empty_ctas=np.maximum(0, cap * copies - parts * copies),
     )
@@ -157,6 +160,7 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
         merge_splits=splits,
         merge_slots=np.zeros_like(lens),
         merge_launched=np.ones(len(lens), dtype=bool),
+        merged_rows=(sizes * attention.num_qo_heads).astype(np.float64),
         partial_rows=partial.astype(np.float64),
         empty_ctas=np.maximum(0, padded * heads - jobs[0] - jobs[1]),
     )

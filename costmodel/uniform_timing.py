@@ -95,5 +95,5 @@ def _tiles(
 def _merge(plans: Uniform, p: Parameters) -> Floats:
     traffic = 2 * plans.partial_rows * plans.sample.partial_row_bytes / p.merge_bytes_per_s
     walk = (plans.merge_splits - 1) * p.merge_split_seconds + plans.merge_slots * p.merge_slot_seconds
-    seconds = p.merge_seconds + walk + traffic
+    seconds = p.merge_seconds + walk + plans.merged_rows * p.merge_row_seconds + traffic
     return np.where(plans.merge_launched, seconds, 0.0)

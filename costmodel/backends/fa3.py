@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from costmodel.attention import Attention
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
+from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
 
 T = TypeVar("T", int, NDArray[np.int64])
 
 MAX_SPLITS = 128
+COMPILED_DIMS = (64, 96, 128, 192, 256)
+"""Head dims that kernels exist for; others run in the next larger one."""
 DYNAMIC_MAX_REQUESTS = 992
 """Requests that the device-side scheduler handles in one block; beyond, it does not split."""
 HEAD_L2_BYTES = 50 * 2**20
@@ -39,7 +41,7 @@ def plan(call: Call) -> Plan:
     static = call.number("num_splits") or static_splits(call, heads, most_m, most_n)
     total = sum(len(tiles) * whole * count for tiles, whole, count in per_request)
     dynamic = call.batch.size <= DYNAMIC_MAX_REQUESTS and static > 1
-    counted = attention.num_qo_heads if call.knobs["pack_gqa"] is False else heads
+    counted = counted_heads(call, heads)
     per_sm = max(1, ceil(1.1 * total * counted / machine.sms)) if dynamic else 1
     requests: list[tuple[int, list[Job]]] = []
     splits = 1
@@ -47,24 +49,25 @@ def plan(call: Call) -> Plan:
         chosen = min(max(ceil_div(whole, per_sm), 1), static) if dynamic else 1
         splits = max(splits, chosen)
         jobs = [job for n in reversed(tiles) for job in split_jobs(n, chosen, heads * count)]
-        requests.append((ceil_div(whole, chosen), jobs))
+        requests.append((ceil_div(tiles[0], chosen), jobs))
     if attention.sliding_window is None:
         requests.sort(key=lambda request: -request[0])
     jobs = [job for _, own in requests for job in own]
     if call.batch.uniform and most_m == 1:
         jobs.sort(key=lambda job: -job[1])
-    tile = tile_work(machine, _computed_in(attention), tile_m, tile_n, call.batch.page_size)
+    tile = _tile(call, tile_m, tile_n)
     requested = heads * sum(sum(tiles) * count for tiles, _, count in per_request) * tile.bytes
     rows = float(call.batch.total_q * attention.num_qo_heads)
     units = heads * sum(len(tiles) * count for tiles, _, count in per_request)
     visits = units / (attention.num_kv_heads * call.batch.size)
+    running = most_n * tile.bytes * min(max(machine.sms / most_m, 1.0), heads)
     return Plan(
         variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
-        kernel=kernel_name(attention),
+        kernel=kernel_name(attention, call.batch),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, requested, visits, most_n * tile.bytes * min(heads, machine.sms), machine),
+        dram_bytes=dram_bytes(call.work, requested, visits, running, machine),
         units=f"{count_of(heads, 'KV head' if group > 1 else 'head')} x {_request_tiles(call, units // heads)}",
         unit_count=units,
         num_splits=splits,
@@ -73,6 +76,7 @@ def plan(call: Call) -> Plan:
         merge_launched=static > 1,
         partial_rows=rows * splits if splits > 1 else 0.0,
         partial_row_bytes=partial_row_bytes(attention),
+        empty_ctas=heads * most_m * call.batch.size - units if static > 1 else 0,
         row_fill=rows / (units * tile_m),
         requests=call.batch.size,
         extra_seconds=(METADATA_SECONDS if static > 1 else SORT_SECONDS) if schedules_in_call(call) else 0.0,
@@ -80,9 +84,15 @@ def plan(call: Call) -> Plan:
     )
 
 
-def _computed_in(attention: Attention) -> Attention:
-    """Give the attention with the dtype of the products: queries are cast to fp8 where the cache is."""
-    return replace(attention, dtype=attention.kv_dtype) if attention.kv_dtype.startswith("fp8") else attention
+def _tile(call: Call, rows: int, keys: int) -> TileWork:
+    """Work of one tile: products on head dims as compiled, and in fp8 where the cache is; loads as stored."""
+    attention = call.attention
+    dtype = attention.kv_dtype if attention.kv_dtype.startswith("fp8") else attention.dtype
+    dims = [next((d for d in COMPILED_DIMS if d >= dim), dim) for dim in (attention.head_dim, attention.value_dim)]
+    compiled = attention if attention.is_latent else replace(attention, head_dim=dims[0], v_head_dim=dims[1])
+    tile = tile_work(call.machine, replace(compiled, dtype=dtype), rows, keys, call.batch.page_size)
+    stored = tile_work(call.machine, attention, rows, keys, call.batch.page_size).bytes
+    return replace(tile, bytes=stored)
 
 
 def merge_slots_of(static: T) -> T:
@@ -96,6 +106,12 @@ def packed_heads(call: Call, tile: tuple[int, int]) -> int:
     group = call.attention.group_size
     loads_by_tma = call.batch.page_size % keys == 0 and max(call.batch.q_lens) * group > rows
     return 1 if loads_by_tma and call.knobs["pack_gqa"] is False else group
+
+
+def counted_heads(call: Call, heads: int) -> int:
+    """Heads that the scheduler kernel counts: unpacked when asked, although paged kernels pack them anyway."""
+    unpacked = call.knobs["pack_gqa"] is False and not call.attention.is_latent
+    return call.attention.num_qo_heads if unpacked else heads
 
 
 def schedules_in_call(call: Call) -> bool:

@@ -4,6 +4,7 @@ from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.backends.flashinfer_mla import plan as plan_mla
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
+from costmodel.schedule import EXACT_WAVES
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes, query_tiles
 
 MIN_CHUNK_TOKENS = 128
@@ -95,6 +96,7 @@ def _plan_cuda_cores(call: Call) -> Plan:
         num_splits=splits,
         merge_splits=splits,
         merge_launched=True,
+        merged_rows=float(batch.size * attention.num_qo_heads),
         partial_rows=rows,
         partial_row_bytes=partial_row_bytes(attention),
         requests=batch.size,
@@ -130,7 +132,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     partial = float(items * min(rows, mean_rows) * heads) if split else 0.0
     return Plan(
         variant=variant,
-        kernel=kernel_name(attention),
+        kernel=kernel_name(attention, batch),
         jobs=jobs,
         tile=tile,
         slots_per_sm=TENSOR_CORE_SLOTS,
@@ -141,6 +143,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
         num_splits=splits,
         merge_splits=splits,
         merge_launched=split,
+        merged_rows=float(batch.total_q * attention.num_qo_heads),
         partial_rows=partial,
         partial_row_bytes=partial_row_bytes(attention),
         requests=batch.size,
@@ -153,29 +156,40 @@ def _plan_fa3(call: Call) -> Plan:
     attention, batch, machine = call.attention, call.batch, call.machine
     rows = 192 if attention.value_dim == 64 else 128
     keys = 96 if attention.head_dim <= 128 else 32
-    jobs: list[tuple[float, Job]] = []
+    head: list[Job] = []
     for q, kv, count in call.requests:
-        tiles = query_tiles(attention, q, kv, (rows, keys), 1)
-        jobs.extend((-float(kv), (count * attention.num_qo_heads, n)) for n in reversed(tiles))
-    jobs.sort(key=lambda item: item[0])
-    runs = merged_runs([job for _, job in jobs])
+        head.extend((count, n) for n in reversed(query_tiles(attention, q, kv, (rows, keys), 1)))
+    runs = by_head(head, attention.num_qo_heads, machine.sms)
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
     units = sum(count for count, _ in runs)
     visits = units / (attention.num_kv_heads * batch.size)
+    heads_at_once = machine.sms * attention.num_qo_heads / units / attention.group_size
+    running = call.work.kv_bytes / attention.num_kv_heads * min(max(heads_at_once, 1.0), attention.num_kv_heads)
     return Plan(
         variant="extend_fa3",
-        kernel=kernel_name(attention),
+        kernel=kernel_name(attention, batch),
         jobs=runs,
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, visits, _working_set(call), machine),
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, visits, running, machine),
         row_fill=batch.total_q * attention.num_qo_heads / (units * rows),
         units=f"{count_of(attention.num_qo_heads, 'head')} x {units // attention.num_qo_heads} query tiles",
         unit_count=units,
         requests=batch.size,
         splittable=False,
     )
+
+
+def by_head(head: list[Job], heads: int, slots: int) -> tuple[Job, ...]:
+    """Order the jobs of the Hopper plan: head after head, in each the longest requests first.
+
+    Heads before the last few are given as one: only the end of the schedule depends on the order.
+    """
+    jobs = sum(count for count, _ in head)
+    last = min(heads, EXACT_WAVES * slots // jobs + 1)
+    early = [(count * (heads - last), tiles) for count, tiles in head] if heads > last else []
+    return merged_runs(early + head * last)
 
 
 def query_rows(attention: Attention, mean_rows: float) -> int:

@@ -2,7 +2,7 @@
 
 from costmodel.call import Call
 from costmodel.plan import Assigned, Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, dram_bytes
+from costmodel.tiles import ceil_div
 
 BLOCK = 64
 PIECE_BLOCKS = 5
@@ -17,7 +17,7 @@ def plan(call: Call) -> Plan:
     parts = max(machine.sms // attention.num_kv_heads // m_tiles, 1)
     lens = [ceil_div(kv, BLOCK) for _, kv, count in call.requests for _ in range(count)]
     payload = ceil_div(sum(lens) + PIECE_BLOCKS * len(lens), parts) + PIECE_BLOCKS
-    assigned, splits, pieces = _walk(lens, parts, payload, m_tiles * attention.num_kv_heads)
+    assigned, splits, cut_pieces = _walk(lens, parts, payload, m_tiles * attention.num_kv_heads)
     tile = tile_work(machine, attention, BLOCK, BLOCK, batch.page_size)
     total = sum(tiles * slots for tiles, _, slots in assigned)
     jobs = sum(jobs * slots for _, jobs, slots in assigned)
@@ -29,14 +29,15 @@ def plan(call: Call) -> Plan:
         jobs=((jobs, total / jobs),),
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, m_tiles, call.work.kv_bytes, machine),
+        dram_bytes=call.work.bytes,
         units=f"{count_of(m_tiles, 'head block')} x {count_of(batch.size, 'request')}",
         unit_count=units,
         num_splits=splits,
         merge_splits=splits,
         merge_launched=True,
-        partial_rows=float(pieces * rows) if splits > 1 else 0.0,
+        partial_rows=float(cut_pieces * rows),
         partial_row_bytes=row_bytes,
+        row_fill=batch.total_q * attention.num_qo_heads / (units * BLOCK),
         requests=batch.size,
         workspace_bytes=int((batch.size + parts) * rows * row_bytes),
         assigned=assigned,
@@ -45,7 +46,7 @@ def plan(call: Call) -> Plan:
 
 
 def _walk(lens: list[int], parts: int, payload: int, copies: int) -> tuple[tuple[Assigned, ...], int, int]:
-    """Fill parts one after the other; give their loads, the most splits of a request, and the pieces."""
+    """Fill parts one after the other; give loads, the most splits, and the pieces of cut requests."""
     loads: dict[tuple[int, int], int] = {}
     room, tiles, jobs = payload, 0, 0
     most = pieces = 0
@@ -61,7 +62,7 @@ def _walk(lens: list[int], parts: int, payload: int, copies: int) -> tuple[tuple
             room -= piece + PIECE_BLOCKS
             left -= piece
             splits += 1
-        pieces += splits
+        pieces += splits if splits > 1 else 0
         most = max(most, splits)
     if jobs:
         loads[tiles, jobs] = loads.get((tiles, jobs), 0) + copies

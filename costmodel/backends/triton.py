@@ -5,11 +5,14 @@ from math import log2
 from costmodel.attention import Attention
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes
+from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, missing, partial_row_bytes
 
 MIN_BLOCK_KV = 32
 HEAD_ROWS = 16
 MLA_CONTEXT_STEP = 32
+PREFIX_WEIGHT = 1.4
+"""Cost of a tile of the cached prefix, whose keys are gathered by index, over one of new tokens (seen on an H200)."""
+EXTEND_SLOTS = 2
 REGISTER_SLOTS = 6
 """CTAs of decode that the registers of one SM hold."""
 HEAVY_GROUP, HEAVY_SLOTS = 8, 5
@@ -86,7 +89,7 @@ def _plan_decode(call: Call) -> Plan:
     row_bytes = partial_row_bytes(attention)
     return Plan(
         variant="mla" if attention.is_latent else "decode_grouped" if grouped else "decode",
-        kernel=kernel_name(attention),
+        kernel=kernel_name(attention, batch),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=slots,
@@ -135,20 +138,26 @@ def _plan_extend(call: Call) -> Plan:
             span = (i * rows, min(q, (i + 1) * rows))
             first, end = kv_range(attention, q, kv, span)
             prefix = max(0, kv - q - first)
-            jobs.append((count * heads, ceil_div(prefix, keys) + ceil_div(max(end - max(first, kv - q), 1), keys)))
+            new = max(end - max(first, kv - q), 1)
+            jobs.append((count * heads, PREFIX_WEIGHT * ceil_div(prefix, keys) + ceil_div(new, keys)))
     runs = merged_runs(jobs)
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
     used = sum(count for count, _ in runs)
-    longest = max(batch.kv_lens) * attention.kv_bytes_per_token
     visits = used / (attention.num_kv_heads * batch.size)
+    by_group = total * tile.bytes * (1 - 1 / attention.group_size)
+    by_rows = total * tile.bytes / attention.group_size
+    head_bytes = call.work.kv_bytes / attention.num_kv_heads
+    traffic = missing(head_bytes, machine) * by_group + dram_bytes(
+        call.work, by_rows, visits / attention.group_size, call.work.kv_bytes, machine
+    )
     return Plan(
         variant="extend",
-        kernel=kernel_name(attention),
+        kernel=kernel_name(attention, batch),
         jobs=runs,
         tile=tile,
-        slots_per_sm=1,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, visits, longest, machine),
+        slots_per_sm=EXTEND_SLOTS,
+        dram_bytes=traffic,
         row_fill=batch.total_q * heads / (used * rows),
         units=f"{count_of(heads, 'head')} x {count_of(used // heads, 'query tile')}",
         unit_count=used,

@@ -18,7 +18,7 @@ from costmodel.regime import regime_of
 
 LEAST_POINTS = 24
 """Rows below which a variant keeps its prior."""
-LEAST_KERNEL_ROWS = 12
+LEAST_KERNEL_ROWS = 8
 """Rows that a compiled kernel needs for a factor of its own."""
 SIGNIFICANT_DIGITS = 5
 

@@ -53,7 +53,7 @@ def make_point(
 
 
 def points_of(records: Iterable[Record], machine: Machine) -> list[Point]:
-    """Give the usable records of a device as points: measured, cold, and with knobs that the model knows."""
+    """Give the usable records of a device as points: measured, cold, one launch, and with knobs that the model knows."""
     points = []
     for record in records:
         if record.outcome != "measured" or record.latency_us is None or record.l2 != "cold":
@@ -63,6 +63,8 @@ def points_of(records: Iterable[Record], machine: Machine) -> list[Point]:
         point = make_point(
             record.to_attention(), record.to_batch(), machine, record.backend, knobs, record.latency_us * 1e-6
         )
+        if point.plan.repeats > 1 or point.plan.after:
+            continue
         if record.p10_us and record.p90_us:
             point.noise = (record.p90_us - record.p10_us) / record.latency_us
         points.append(point)

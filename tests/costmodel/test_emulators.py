@@ -75,7 +75,8 @@ def test_triton_splits_are_whole_blocks_of_32_keys():
 
 def test_triton_extend_reads_prefix_then_new_tokens():
     plan = triton.plan(call("triton", Attention(4, 4, 128), Batch.extend([256], [1280])))
-    assert plan.jobs == ((4, 16 + 2), (4, 16 + 4))
+    prefix = triton.PREFIX_WEIGHT * 16
+    assert plan.jobs == ((4, prefix + 2), (4, prefix + 4))
 
 
 def test_flashinfer_chunks_fill_the_grid():
