@@ -45,7 +45,8 @@ def write_roofline(profiles: Sequence[Profile], dtypes: Sequence[str], out: Path
         style = "--" if measured else "-"
         ridge = peak / bandwidth
         intensities = sorted((*_INTENSITIES, ridge))
-        (line,) = axes.plot(intensities, [min(peak, bandwidth * x) for x in intensities], style, label=label)
+        roof = [min(peak, bandwidth * x) for x in intensities]
+        (line,) = axes.plot(intensities, roof, style, label=label.replace("$", r"\$"))
         axes.plot([ridge], [peak], "o", color=line.get_color())
         axes.annotate(f"{ridge:.0f}", (ridge, peak), textcoords="offset points", xytext=(4, -12), fontsize=8)
     axes.set(xscale="log", yscale="log", xlabel="FLOP per byte of memory traffic", ylabel="FLOP/s attainable")

@@ -17,17 +17,17 @@ def write_json(document: Any) -> None:
 
 
 def stdout_console() -> "Console":
-    """A Rich console on stdout; 120 columns where stdout is not a terminal."""
+    """A Rich console on stdout; 120 columns where stdout is not a terminal. Square brackets are text, not markup."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=False)
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False, emoji=False)
 
 
 def stderr_console() -> "Console":
     """A Rich console on stderr, for progress and remarks."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_table(table: "Table") -> None:

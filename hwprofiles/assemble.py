@@ -62,10 +62,19 @@ def _checked(parts: _Parts, path: Path) -> Profile:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         owner = parts.owners.get(str(first["loc"][0]), path)
-        rule = first["msg"].removeprefix("Value error, ")
+        rule = first["msg"].removeprefix("Value error, ").replace("valid tuple", "list").replace("dictionary", "table")
+        if name == "architecture" and first["type"] == "missing":
+            rule = _no_architecture(parts.values.get("arch_target"))
         if first["type"] == "extra_forbidden":
             rule = f"unknown field{suggestion(str(first['loc'][-1]), (*Features.model_fields, *Measured.model_fields))}"
         raise ProfileError(f"{owner}: {name}: {rule}") from None
+
+
+def _no_architecture(target: object) -> str:
+    if target is None:
+        return 'give arch_target, or architecture = "..." for a family that has no file of facts'
+    known = ", ".join(sorted(p.stem for p in (DATA / "architectures").glob("*.toml")))
+    return f'there are no facts on arch_target {target!r}: take one of {known}, or give architecture = "..." yourself'
 
 
 def profile_id(path: Path, values: dict[str, Any]) -> str:
@@ -92,6 +101,8 @@ def _read(path: Path, layers: Sequence[Layer], seen: tuple[Path, ...]) -> _Parts
     own_id = profile_id(path, values)
     parent = values.pop("extends", None)
     unset = values.pop("unset", [])
+    if not isinstance(unset, list) or not all(name in Profile.model_fields for name in unset):
+        raise ProfileError(f"{path}: unset: {unset!r} must be a list of field names")
     values["id"] = own_id
     if _is_users(path, layers):
         origins = values.setdefault("origins", {})
@@ -169,7 +180,7 @@ def _value_names(values: dict[str, Any]) -> list[str]:
 
 
 def _is_users(path: Path, layers: Sequence[Layer]) -> bool:
-    return not any(path in layer.paths for layer in layers if layer.kind != "user")
+    return not any(path in layer.paths for layer in layers if layer.kind not in ("user", "beside"))
 
 
 def _reject_unknown_fields(path: Path, values: dict[str, Any]) -> None:

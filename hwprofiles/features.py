@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 class Features(BaseModel):
     """What the hardware can do; None means that sources conflict or say nothing."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     bf16_matrix: bool | None = None
     tf32_matrix: bool | None = None

@@ -3,7 +3,9 @@
 import os
 import tomllib
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hwprofiles.errors import ProfileError
 
 DATA = Path(__file__).parent / "data"
 ENVIRONMENT_VARIABLE = "ATTNROOF_PROFILES"
+MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class Layer:
     """Files of one origin; a later layer overrides an earlier one."""
 
     kind: str
-    """`shipped`, `measured`, `user` or `calibrated`."""
+    """`shipped`, `measured`, `user`, `calibrated`, or `beside` a file that was given by its path."""
     paths: tuple[Path, ...]
 
 
@@ -31,7 +34,7 @@ def layers() -> tuple[Layer, ...]:
     return (
         Layer("shipped", _toml_files(DATA / "devices")),
         Layer("measured", _toml_files(DATA / "measured")),
-        Layer("user", tuple(_user_files())),
+        Layer("user", tuple(dict.fromkeys(_user_files()))),
         Layer("calibrated", _toml_files(calibrated_folder())),
     )
 
@@ -48,12 +51,28 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         ProfileError: It is missing, unreadable or not TOML; the message names it.
     """
+    return deepcopy(_shipped(path)) if path.is_relative_to(DATA) else _parsed(path)
+
+
+@cache
+def _shipped(path: Path) -> dict[str, Any]:
+    return _parsed(path)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
     try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ProfileError(f"{path}: has {size / 2**20:.0f} MiB; a profile has a few KiB")
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProfileError(f"{path}: not valid TOML: {error}") from None
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read: {error.strerror}") from None
+    except ProfileError:
+        raise
+    except ValueError as error:
+        raise ProfileError(f"{path}: holds a number that cannot be read: {error}") from None
 
 
 def _toml_files(folder: Path) -> tuple[Path, ...]:

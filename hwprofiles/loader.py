@@ -29,7 +29,7 @@ def load_profile(name: str) -> Profile:
     """
     where = layers()
     if name.endswith(".toml"):
-        return assemble(Path(name).expanduser().absolute(), where)
+        return _load_file(Path(name).expanduser().absolute(), where)
     if name.strip().lower() == "cpu":
         from hwprofiles.local import local_cpu
 
@@ -46,6 +46,14 @@ def load_profile(name: str) -> Profile:
     if together is not None:
         return together
     raise UnknownProfile(name, nearest(name, _all_names()))
+
+
+def _load_file(path: Path, where: Sequence[Layer]) -> Profile:
+    """Load a file; what it extends may lie beside it."""
+    if any(path in layer.paths for layer in where):
+        return assemble(path, where)
+    beside = tuple(p for p in sorted(path.parent.glob("*.toml")) if p.is_file())
+    return assemble(path, (*where, Layer("beside", beside)))
 
 
 def list_profiles() -> tuple[Profile, ...]:

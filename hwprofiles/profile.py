@@ -10,10 +10,13 @@ from hwprofiles.measured import Measured
 from hwprofiles.quantities import (
     Bytes,
     BytesPerSecond,
+    Capability,
     Count,
     Hertz,
+    Id,
     MatrixPerClock,
     MatrixRates,
+    Name,
     Origin,
     PerClock,
     VectorPerClock,
@@ -27,19 +30,19 @@ class Profile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str
-    name: str
-    vendor: str
+    id: Id
+    name: Name
+    vendor: Name
     kind: Literal["gpu", "cpu", "npu"]
-    architecture: str
+    architecture: Name
     """Architecture family as vendors write it, such as Hopper."""
     arch_target: str | None = None
     """Compiler target: sm_90, gfx942, dav-c220, ...; names the file of architecture facts."""
-    compute_capability: str | None = None
+    compute_capability: Capability | None = None
     unit: str = "one GPU"
     """What one runtime device is: a GPU, a die, a socket."""
-    aliases: tuple[str, ...] = ()
-    driver_names: tuple[str, ...] = ()
+    aliases: tuple[Name, ...] = ()
+    driver_names: tuple[Name, ...] = ()
 
     num_sms: Count | None = None
     """Streaming multiprocessors, compute units, Xe cores or CPU cores."""
@@ -106,8 +109,8 @@ class Profile(BaseModel):
     """Field name to where its value comes from; fields not named are the vendor's."""
     unconfirmed: dict[str, Any] = {}
     """Plausible values that no cited source confirmed, in base units."""
-    notes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    notes: tuple[Name, ...] = ()
+    sources: tuple[Name, ...] = ()
     confidence: str = ""
     files: tuple[str, ...] = ()
     """Files that the profile was put together from, the strongest first; empty for one made on the spot."""

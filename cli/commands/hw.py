@@ -1,5 +1,6 @@
 """`attnroof hw`: what the accelerators are, what is in this machine, and what it reaches."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -126,6 +127,8 @@ def calibrate(
     if device == "cuda":
         device = "cuda:0"
     profile = detect_profile(device)
+    path = out or calibrated_path(profile)
+    _require_writable(path)
     try:
         from executors.calibrate import calibrate as measure
     except ImportError as error:
@@ -135,7 +138,6 @@ def calibrate(
     console = stderr_console()
     command = shlex.join(["attnroof", *sys.argv[1:]])
     measured = measure(profile, device, command, lambda step: console.print(f"{profile.name}: {step} ..."))
-    path = out or calibrated_path(profile)
     save_calibrated(profile, measured, path)
     calibrated = profile.model_copy(update={"measured": measured})
     if json:
@@ -159,7 +161,11 @@ def roofline(
     from cli.hw_figure import write_roofline
     from hwprofiles import load_profile
 
-    write_roofline([load_profile(name) for name in names], dtype or ["bf16"], out)
+    profiles, dtypes = [load_profile(name) for name in names], dtype or ["bf16"]
+    write_roofline(profiles, dtypes, out)
+    for profile in profiles:
+        if profile.memory_bytes_per_s is None or not set(dtypes) & set(profile.matrix_flops_per_s):
+            stderr_console().print(f"{profile.id} is not in it: no bandwidth, or no rate in {', '.join(dtypes)}")
     stderr_console().print(f"written to {out}")
 
 
@@ -179,6 +185,23 @@ def check(
     if problems:
         raise AnswerIsNo(f"{len(problems)} problem(s) in {len({p.profile for p in problems})} profile(s)")
     stdout_console().print(f"{len(profiles)} profile(s) hold together")
+
+
+def _require_writable(path: Path) -> None:
+    """Fail before the measurement, not after it.
+
+    Raises:
+        WrongInput: The file cannot be written.
+    """
+    hint = "give --out FILE, or set XDG_CACHE_HOME to a folder that can be written"
+    if path.is_dir():
+        raise WrongInput(f"{path} is a folder; {hint}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongInput(f"{path.parent} cannot be made ({error.strerror}); {hint}") from None
+    if not os.access(path.parent, os.W_OK):
+        raise WrongInput(f"{path.parent} cannot be written; {hint}")
 
 
 def _identity(profile: "Profile") -> dict[str, Any]:

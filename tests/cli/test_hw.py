@@ -135,3 +135,29 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     result = run("check", str(path))
     assert "sparse: matrix_flops_per_s.bf16" in result.stdout
     assert "3 problem(s) in 1 profile(s)" in str(result.exception)
+
+
+def test_roofline_says_which_device_is_not_in_it(tmp_path: Path) -> None:
+    result = run("roofline", "h200", "v100", "--dtype", "fp8", "--out", str(tmp_path / "roof.svg"))
+    assert "nvidia-v100-sxm2-32gb is not in it" in result.stderr
+
+
+def test_calibrate_measures_nothing_that_it_could_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_arguments: object) -> Measured:
+        raise AssertionError("measured before the place to write was checked")
+
+    monkeypatch.setattr("executors.calibrate.calibrate", never)
+    (tmp_path / "file").write_text("")
+    assert "cannot be made" in str(run("calibrate", "--out", str(tmp_path / "file" / "x.toml")).exception)
+    assert "is a folder" in str(run("calibrate", "--out", str(tmp_path)).exception)
+
+
+def test_square_brackets_and_dollars_in_names_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_text('extends = "nvidia-h200-sxm-141gb"\nname = "[/red] $x^{$"\nnotes = ["[/bold]"]\n')
+    shown = run("show", str(path))
+    assert shown.exit_code == 0
+    assert "[/red] $x^{$" in shown.stdout
+    assert "note: [/bold]" in shown.stdout
+    assert run("compare", str(path), "h100").exit_code == 0
+    assert run("roofline", str(path), "--out", str(tmp_path / "roof.png")).exit_code == 0

@@ -121,7 +121,25 @@ def test_measurements_are_not_handed_down_to_another_device(write: Write) -> Non
             r"bad\.toml: matrix_flops_per_s: dtype 'bf61' is not among",
         ),
         (CAPPED + "features = { wgmmma = true }\n", r"bad\.toml: features\.wgmmma: unknown field; did you mean wgmma"),
-        (CAPPED + 'num_sms = "many"\n', r"bad\.toml: num_sms: Input should be a valid integer"),
+        (CAPPED + 'num_sms = "many"\n', r"bad\.toml: num_sms: 'many' must be a number"),
+        (CAPPED + 'num_sms = "92"\n', r"bad\.toml: num_sms: '92' must be a number"),
+        (CAPPED + "num_sms = true\n", r"bad\.toml: num_sms: True must be a number"),
+        (CAPPED + f"num_sms = {'9' * 400}\n", r"bad\.toml: num_sms: a number that large is outside"),
+        (CAPPED + f"num_sms = {'9' * 5000}\n", r"bad\.toml: holds a number that cannot be read"),
+        (CAPPED + "l2_bytes = " + "[" * 3000 + "]" * 3000 + "\n", r"bad\.toml: not valid TOML"),
+        (CAPPED + "#" * (1 << 20), r"bad\.toml: has 1 MiB; a profile has a few KiB"),
+        (CAPPED + 'features = { wgmma = "yes" }\n', r"bad\.toml: features\.wgmma: .*boolean"),
+        (CAPPED + 'compute_capability = "nine"\n', r"bad\.toml: compute_capability: "),
+        (CAPPED.replace("H200, 500 W", r"\u001b[31mred"), r"bad\.toml: name: .* without control characters"),
+        (CAPPED + 'driver_names = [""]\n', r"bad\.toml: driver_names\.0: .* not empty"),
+        ('id = "../x"\n' + CAPPED, r"bad\.toml: id: '\.\./x' must be letters, digits"),
+        (CAPPED + 'unset = ["nmu_sms"]\n', r"bad\.toml: unset: \['nmu_sms'\] must be a list of field names"),
+        (CAPPED + 'unset = "tdp_w"\n', r"bad\.toml: unset: 'tdp_w' must be a list of field names"),
+        (
+            NEW_DEVICE.replace('architecture = "X"', 'arch_target = "sm_999"'),
+            r"no facts on arch_target 'sm_999': .* sm_90",
+        ),
+        (NEW_DEVICE.replace('architecture = "X"', ""), r"bad\.toml: architecture: give arch_target, or architecture"),
         (CAPPED + 'files = ["x"]\n', r"bad\.toml: files: unknown field"),
         ('extends = "bad"\n', r"bad\.toml: extends: no profile has the id 'bad'; it names itself"),
         (
@@ -142,6 +160,27 @@ def test_a_circle_is_named(write: Write) -> None:
     write("two.toml", 'extends = "one"\n')
     with pytest.raises(ProfileError, match=r"one\.toml -> two\.toml -> one\.toml"):
         load_profile("one")
+
+
+def test_a_file_named_twice_is_read_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("mine.toml", CAPPED)
+    monkeypatch.setenv("ATTNROOF_PROFILES", f"{path}:{path}:{path.parent}")
+    assert load_profile("h200_500w").id == "mine"
+
+
+def test_a_circle_is_named_for_files_given_by_path(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text('extends = "two"\n')
+    (tmp_path / "two.toml").write_text('extends = "one"\n')
+    with pytest.raises(ProfileError, match=r"one\.toml -> two\.toml -> one\.toml"):
+        load_profile(str(tmp_path / "one.toml"))
+
+
+def test_a_file_given_by_path_extends_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(NEW_DEVICE)
+    (tmp_path / "another.toml").write_text("not TOML, and none of its business")
+    (tmp_path / "top.toml").write_text('extends = "base"\nname = "Top"\ntdp_w = 300\n')
+    top = load_profile(str(tmp_path / "top.toml"))
+    assert (top.memory_bytes_per_s, top.tdp_w) == (2.4e12, 300)
 
 
 def test_a_value_out_of_range_is_blamed_on_the_file_that_holds_it(write: Write) -> None:
