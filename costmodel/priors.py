@@ -26,6 +26,8 @@ _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("triton", "mla"): {"overlap": 1.0, "cta_bytes_per_s": 25e9, "job_tiles": 3.0, "matrix_fraction": 0.4},
     ("flex_attention", "decode"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "job_tiles": 3.0, "merge_seconds": 10e-6},
     ("flex_attention", "extend"): {"overlap": 1.0, "matrix_fraction": 0.4},
+    ("torch_native", "gather"): {"floor_seconds": 2e-6, "launch_seconds": 4e-6, "tile_seconds": 0.5e-6},
+    ("torch_native", "sdpa"): {"launch_seconds": 4e-6, "overlap": 1.0, "matrix_fraction": 0.45},
     ("attnroof_triton", "decode"): {"overlap": 1.0, "cta_bytes_per_s": 30e9, "job_tiles": 2.0},
     ("attnroof_triton", "extend"): {"overlap": 1.0, "matrix_fraction": 0.6, "cta_bytes_per_s": 100e9},
     ("attnroof_triton", "mla"): {"overlap": 1.0, "cta_bytes_per_s": 30e9, "matrix_fraction": 0.5},

@@ -7,9 +7,10 @@ from costmodel.backends.cpu import plan_sdpa
 from costmodel.call import Call
 from costmodel.machine import Machine
 from costmodel.plan import Plan, TileWork, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, similar_requests
+from costmodel.tiles import ceil_div, similar_requests, split_jobs
 
 ROWS, KEYS = 64, 64
+SLOTS = 2
 BUCKETS = 16
 """Requests of similar length that are timed as one, repeated."""
 GATHER_TOKENS = 64
@@ -48,20 +49,26 @@ def _gather(call: Call, kv: int, count: int) -> Plan:
 
 
 def _sdpa(call: Call, q: int, kv: int, count: int) -> Plan:
-    """SGLang pads the queries to the whole sequence: the full square is computed on extend."""
+    """SDPA splits decode over the SMs; on extend SGLang pads the queries to the whole sequence: a full square."""
     attention, machine = call.attention, call.machine
     rows = kv if q > 1 else 1
-    tiles = ceil_div(rows, ROWS) * attention.num_qo_heads
+    units = attention.num_kv_heads if q == 1 else attention.num_qo_heads * ceil_div(rows, ROWS)
+    tiles = ceil_div(kv, KEYS)
+    visited = max(1, (tiles + 1) // 2) if q > 1 and attention.causal else tiles
+    splits = max(1, min(SLOTS * machine.sms // units, visited)) if q == 1 else 1
     return Plan(
         variant="sdpa",
         kernel=kernel_name(attention),
-        jobs=((tiles, ceil_div(kv, KEYS)),),
+        jobs=tuple(split_jobs(visited, splits, units)),
         tile=sdpa_tile(machine, attention),
-        slots_per_sm=2,
+        slots_per_sm=SLOTS,
         dram_bytes=attention.kv_bytes_per_token * kv
         + rows * attention.num_qo_heads * (attention.head_dim + attention.value_dim) * 2.0,
         units=_units(attention, call.batch.size),
-        unit_count=tiles,
+        unit_count=units,
+        num_splits=splits,
+        merge_splits=splits,
+        merge_launched=splits > 1,
         repeats=count,
         splittable=False,
     )

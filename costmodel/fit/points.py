@@ -53,7 +53,7 @@ def make_point(
 
 
 def points_of(records: Iterable[Record], machine: Machine) -> list[Point]:
-    """Give the usable records of a device as points: measured, cold, one launch, and with knobs that the model knows."""
+    """Give the usable records of a device as points: measured, cold, of one launch, with knobs that the model knows."""
     points = []
     for record in records:
         if record.outcome != "measured" or record.latency_us is None or record.l2 != "cold":
