@@ -5,10 +5,12 @@
     python benchmarks/replay.py --tpe-repeats 100 --json replay.json
 
 The search is the tuner's own strategy on the cost model's predictions; random search and Optuna's TPE draw from the
-same candidates, and a repeated draw costs nothing. Quality is best time over found time, as a geometric mean.
+same candidates. Random search draws each once; TPE alone measures a repeated draw again. Quality is best time over
+found time, as a geometric mean. The model was fitted to a part of the same records.
 """
 
 import argparse
+import itertools
 import json
 import math
 import random
@@ -17,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import optuna
@@ -26,6 +29,7 @@ from executors.outcome import Candidate, Measured
 from executors.recordings import PACKAGED, read_records
 from executors.replay import ReplayMeasurer
 from hwprofiles import Profile, load_profile
+from tuner.beliefs import Z90, distance
 from tuner.cost import TrialCost
 from tuner.noise import timing
 from tuner.predictions import predict_all
@@ -39,7 +43,7 @@ STEPS = (0, 1, 3, 8)
 NEAR = 0.99
 SGLANG_ON_HOPPER = ("fa3", "flashmla", "triton")
 """What SGLang chooses there by itself, first choice first."""
-TIRELESS = Plan(first=1, group=1, horizon=math.inf, chance=0.0)
+TIRELESS = Plan(first=1, group=1, horizon=1e15, chance=0.0)
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,10 @@ def main() -> int:
     cases = list(load_cases(options.records, options.least, options.limit))
     if not cases:
         sys.exit("no recorded workload has so many candidates")
+    if options.correlations:
+        for line in correlations(cases):
+            print(line)
+        return 0
     sizes = [len(c.space) for c in cases]
     scores = [
         score("attnroof", cases, lambda case, seed: guided(case), 1),
@@ -96,6 +104,8 @@ def main() -> int:
     ]
     if options.tpe_repeats:
         scores.append(score("Optuna TPE", cases, tpe, options.tpe_repeats))
+        free = partial(tpe, free_repeats=True)
+        scores.append(score("Optuna TPE, repeats free", cases, free, options.tpe_repeats))
     print(f"{len(cases)} workloads, {min(sizes)} to {max(sizes)} candidates (median {statistics.median(sizes):.0f})")
     for line in markdown(scores):
         print(line)
@@ -159,13 +169,13 @@ def shuffled(case: Case, seed: int) -> list[Candidate]:
     return order
 
 
-def tpe(case: Case, seed: int) -> list[Candidate]:
-    """Distinct candidates in the order in which Optuna's TPE first draws them."""
+def tpe(case: Case, seed: int, *, free_repeats: bool = False) -> list[Candidate]:
+    """Candidates in the order in which Optuna's TPE draws them; repeats left out where they are free."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
     distributions = case.space.distributions()
     order: list[Candidate] = []
-    for _ in range(3 * len(case.space)):
+    for _ in range(5 * len(case.space)):
         trial = study.ask()
         backend = trial.suggest_categorical("backend", distributions["backend"].choices)
         params = {"backend": backend}
@@ -177,10 +187,10 @@ def tpe(case: Case, seed: int) -> list[Candidate]:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             continue
         study.tell(trial, case.seconds[candidate.key])
-        if candidate not in order:
+        if not free_repeats or candidate not in order:
             order.append(candidate)
-            if case.seconds[candidate.key] <= case.best / NEAR and len(order) >= max(STEPS):
-                break
+        if case.seconds[candidate.key] <= case.best / NEAR and len(order) >= max(STEPS):
+            break
     return [*order, *(c for c in case.space.candidates if c not in order)]
 
 
@@ -201,6 +211,39 @@ def score(method: str, cases: Sequence[Case], order_of: Callable[[Case, int], li
     return Score(method, len(cases), quality, statistics.fmean(needed))
 
 
+def correlations(cases: Sequence[Case]) -> Iterator[str]:
+    """Correlation of the model's standardised log errors, between backends and by distance of the knobs."""
+    sums: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    squares = []
+    for case in cases:
+        errors = _errors(case)
+        squares += [z * z for _, z in errors]
+        pairs = list(itertools.combinations(errors, 2))
+        for (a, x), (b, y) in pairs:
+            same = a.backend == b.backend
+            kind = (
+                f"one backend, knobs {round(2 * distance(a.knobs, b.knobs)) / 2:.1f} apart" if same else "two backends"
+            )
+            sums[kind] = sums.get(kind, 0.0) + x * y / len(pairs)
+            weights[kind] = weights.get(kind, 0.0) + 1 / len(pairs)
+    variance = statistics.fmean(squares)
+    yield f"variance of standardised errors {variance:.2f}"
+    for kind in sorted(sums):
+        yield f"{kind}: {sums[kind] / weights[kind] / variance:.2f}"
+
+
+def _errors(case: Case) -> list[tuple[Candidate, float]]:
+    predictions = predict_all(case.workload, case.space.candidates, case.profile)
+    out = []
+    for candidate in case.space.candidates:
+        p = predictions[candidate.key]
+        if p is not None:
+            z = math.log(case.seconds[candidate.key] / p.seconds) / (math.log(p.high / p.low) / (2 * Z90))
+            out.append((candidate, max(-4.0, min(4.0, z))))
+    return out
+
+
 def _running(values: Sequence[float]) -> list[float]:
     out: list[float] = []
     for value in values:
@@ -214,7 +257,7 @@ def markdown(scores: Sequence[Score]) -> list[str]:
     lines = ["| method | " + " | ".join(head) + " | evaluations to 99 % |", "|--|" + "--:|" * (len(STEPS) + 1)]
     for s in scores:
         cells = [f"{100 * s.quality[k]:.1f} %" for k in STEPS]
-        if s.method in ("random", "Optuna TPE"):
+        if s.method not in ("attnroof", "library default"):
             cells[0] = "-"
         if s.method == "library default":
             cells = [cells[0], *["-"] * (len(STEPS) - 1)]
@@ -230,6 +273,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="workloads looked at")
     parser.add_argument("--repeats", type=int, default=100, help="seeds of random search")
     parser.add_argument("--tpe-repeats", type=int, default=10, help="seeds of TPE; 0 leaves it out")
+    parser.add_argument("--correlations", action="store_true", help="how much errors of predictions are shared")
     parser.add_argument("--json", type=Path)
     return parser
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from costmodel import Prediction
 from executors.outcome import Candidate
 from tuner.noise import timing
-from tuner.reachable import sglang_reaches
 from tuner.row import Choice, Counts, Row, Status, Tried
 from tuner.session import Known
 from tuner.space import Space
@@ -37,13 +36,13 @@ class Findings:
 def assemble(workload: Workload, found: Findings) -> Row:
     """Build the row."""
     space, point = found.space, workload.point
-    reachable = [c for c in space.candidates if _reaches(workload, c)]
+    reachable = [c for c in space.candidates if c.key in space.reachable]
     default = space.default
     verdict = decide(space.candidates, default, found.times)
     sglang = decide(reachable, default if default in reachable else None, found.times)
     best = verdict.best if verdict else _by_prediction(space, found.predictions)
     ours = sglang.best if sglang else (_fastest_predicted(reachable, found.predictions) if reachable else None)
-    pick = _Picker(workload, found)
+    pick = _Picker(found)
     notes = [*found.notes]
     if verdict and verdict.unsteady:
         notes.append(f"unstable: {verdict.unsteady}")
@@ -74,8 +73,7 @@ def assemble(workload: Workload, found: Findings) -> Row:
 class _Picker:
     """Turns a candidate into a choice with its times."""
 
-    def __init__(self, workload: Workload, found: Findings) -> None:
-        self._workload = workload
+    def __init__(self, found: Findings) -> None:
         self._found = found
 
     def __call__(self, candidate: Candidate) -> Choice:
@@ -90,7 +88,7 @@ class _Picker:
             implementation=name,
             implementation_version=version,
             knobs=dict(candidate.knobs),
-            sglang=_reaches(self._workload, candidate),
+            sglang=candidate.key in found.space.reachable,
             predicted_us=_us(prediction.seconds) if prediction else None,
             low_us=_us(prediction.low) if prediction else None,
             high_us=_us(prediction.high) if prediction else None,
@@ -107,10 +105,6 @@ def _tried(found: Findings, key: str) -> Tried:
     prediction = found.predictions.get(key)
     predicted = None if prediction is None else 1e6 * prediction.seconds
     return Tried(measured_us=1e6 * timing(found.times[key]).seconds, predicted_us=predicted)
-
-
-def _reaches(workload: Workload, candidate: Candidate) -> bool:
-    return sglang_reaches(candidate, workload.batch, latent=workload.attention.is_latent)
 
 
 def _by_prediction(space: Space, predictions: Mapping[str, Prediction | None]) -> Candidate:

@@ -19,12 +19,15 @@ Z90 = 1.645
 """Half of a 90 % interval in standard deviations."""
 UNKNOWN_SIGMA = 0.7
 """Log error granted to a candidate that no model predicts: a factor of two is usual."""
-SHARED = 0.25
+SHARED = 0.12
 """Share of the log variance that all backends have in common: the workload itself is mispredicted."""
-BACKEND = 0.45
+BACKEND = 0.38
 """Share that the knobs of one backend have in common."""
-NEAR = 0.28
-"""Share that fades with the distance of the knobs; the rest is each candidate's own."""
+NEAR = 0.42
+"""Share that fades with the distance of the knobs; the rest is each candidate's own.
+
+The three shares are those of 539 workloads on an H200: `python benchmarks/replay.py --correlations`.
+"""
 MEASUREMENT_SIGMA = 0.005
 
 
@@ -101,12 +104,13 @@ def _correlation(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
         for j in range(i):
             b = candidates[j]
             if a.backend == b.backend:
-                out[i, j] = SHARED + BACKEND + NEAR * math.exp(-_distance(a.knobs, b.knobs))
+                out[i, j] = SHARED + BACKEND + NEAR * math.exp(-distance(a.knobs, b.knobs))
                 out[j, i] = out[i, j]
     return out
 
 
-def _distance(a: Mapping[str, KnobValue], b: Mapping[str, KnobValue]) -> float:
+def distance(a: Mapping[str, KnobValue], b: Mapping[str, KnobValue]) -> float:
+    """How far two settings of a backend's knobs are: numbers by quarters, others count 1, at most 1 a knob."""
     total = 0.0
     for name in a.keys() | b.keys():
         x, y = a.get(name), b.get(name)

@@ -12,6 +12,7 @@ from costmodel.record import RecordedDevice
 from hwprofiles import Profile, ProfileError, load_profile
 from tuner.configuration import Configuration, ConfigurationError, read
 from tuner.filename import configuration_name
+from tuner.outdated import installed, mark_outdated
 from tuner.policy import Policy, PolicyChoice
 from tuner.versions import device_differences
 
@@ -31,7 +32,7 @@ class Found:
     path: Path | None
     source: Source
     other_version: tuple[str, ...] = ()
-    """Why the rows count as another environment's: SM architecture or count differ."""
+    """Why rows count as another environment's: SM architecture or count, or a library's major.minor, differ."""
 
 
 def find_configuration(
@@ -54,7 +55,7 @@ def find_configuration(
             continue
         differences = device_differences(configuration.device, device)
         if not differences:
-            return Found(configuration, path, source)
+            return _found(configuration, path, source)
         if configuration.device.name == device.name and near is None:
             near = Found(configuration, path, source, tuple(differences))
     if near is not None:
@@ -66,6 +67,13 @@ def find_configuration(
         f"model decides. Make it with: attnroof tune --model CONFIG --out {cache_folder()}"
     )
     return Found(None, None, "model")
+
+
+def _found(configuration: Configuration, path: Path, source: Source) -> Found:
+    marked, changes = mark_outdated(configuration, installed)
+    if changes:
+        _warn_once(f"{path} has rows of other versions: {'; '.join(changes)}; check them with attnroof validate")
+    return Found(marked, path, source, changes)
 
 
 def find_policy(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from costmodel import Prediction
 from executors.outcome import Candidate
+from tuner.reachable import reachable_keys
 from tuner.request import Request
 from tuner.search import Tools
 from tuner.space import Space, pick_default
@@ -45,7 +46,11 @@ def _plan(workload: Workload, tools: Tools) -> PlannedWorkload | None:
     candidates = tools.measurer.candidates(attention, batch, tools.profile)
     if not candidates:
         return None
-    space = Space(candidates, pick_default(candidates, tools.defaults(batch.phase)))
+    space = Space(
+        candidates,
+        pick_default(candidates, tools.defaults(batch.phase)),
+        reachable_keys(workload, candidates),
+    )
     predictions = tools.predict(workload, candidates, tools.profile)
     strategy = Guided(space, predictions, PLANS[tools.effort], tools.cost)
     first, losers = strategy.first(), strategy.cannot_win({})

@@ -1,8 +1,11 @@
 """Which candidates SGLang itself can run: by its flags and environment variables, as it calls the library."""
 
+from collections.abc import Sequence
+
 from costmodel import Batch
 from costmodel.knobs import KNOBS
 from executors.outcome import Candidate
+from tuner.workload import Workload
 
 OWN_BACKENDS = frozenset({"attnroof_triton"})
 """Backends of this project, which no serving engine knows."""
@@ -27,6 +30,12 @@ def sglang_reaches(candidate: Candidate, batch: Batch, *, latent: bool = False) 
         if spec.via == "library" and value != pinned and not _unused(name, batch):
             return False
     return True
+
+
+def reachable_keys(workload: Workload, candidates: Sequence[Candidate]) -> frozenset[str]:
+    """Keys of the candidates that an SGLang server can be told to run."""
+    latent = workload.attention.is_latent
+    return frozenset(c.key for c in candidates if sglang_reaches(c, workload.batch, latent=latent))
 
 
 def _unused(name: str, batch: Batch) -> bool:

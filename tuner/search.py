@@ -17,6 +17,7 @@ from tuner.filename import slug
 from tuner.noise import timing
 from tuner.owner import Owner
 from tuner.predictions import Predictor, predict_all
+from tuner.reachable import reachable_keys
 from tuner.row import Row
 from tuner.session import GRACE_SECONDS, Session, Ticket
 from tuner.space import NoCandidate, Space, pick_default
@@ -85,7 +86,11 @@ class _Search:
             raise NoCandidate(
                 "; ".join(f"{name}: {', '.join(r.reasons)}" for name, r in rejected.items()) or "no backend"
             )
-        self._space = Space(candidates, pick_default(candidates, tools.defaults(batch.phase)))
+        self._space = Space(
+            candidates,
+            pick_default(candidates, tools.defaults(batch.phase)),
+            reachable_keys(workload, candidates),
+        )
         self._predictions = tools.predict(workload, candidates, profile)
         self._plan = PLANS[tools.effort]
         self._strategy = Guided(self._space, self._predictions, self._plan, tools.cost)
@@ -162,7 +167,7 @@ class _Search:
     def _confirm(self) -> bool:
         """Measure close candidates again, with fresh repeats; False while another worker does."""
         while len(self._session.confirmations()) < MAX_CONFIRMATIONS:
-            close = undecided(self._space.candidates, self._space.default, self._times(), self._groups())
+            close = self._close()
             if not close or self._share.exhausted:
                 return True
             if not self._session.claim_confirmation():
@@ -182,6 +187,15 @@ class _Search:
             for key, seconds in confirmation.items():
                 fresh[key] = fresh.get(key, ()) + seconds if seconds else ()
         return {key: seconds for key, seconds in {**times, **fresh}.items() if seconds}
+
+    def _close(self) -> list[Candidate]:
+        """Candidates whose order is not clear yet, among all and among those that SGLang's flags reach."""
+        space, times, groups = self._space, self._times(), self._groups()
+        reachable = [c for c in space.candidates if c.key in space.reachable]
+        both = [*undecided(space.candidates, space.default, times, groups)]
+        if space.default.key in space.reachable:
+            both += undecided(reachable, space.default, times, groups)
+        return list({c.key: c for c in both}.values())
 
     def _groups(self) -> dict[str, str]:
         """Candidate to the group that its deciding repeats were measured in."""

@@ -29,6 +29,8 @@ class Space:
     candidates: tuple[Candidate, ...]
     default: Candidate
     """What runs when nothing is tuned: the engine's own choice."""
+    reachable: frozenset[str] = frozenset()
+    """Keys of what SGLang's flags reach: the best of these is looked for beside the best of all."""
 
     def __post_init__(self) -> None:
         """Check that there is something to choose from."""

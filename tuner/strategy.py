@@ -61,11 +61,12 @@ class Guided:
     def first(self) -> list[Candidate]:
         """The default, then favourites with plans of their own; all backends that may win, as far as room allows."""
         belief = self._beliefs.given({})
-        best = min(b.high for b in belief.values())
-        ranking = [c for c in self.ranking() if belief[c.key].low <= best]
+        limits = self._limits(belief, {})
+        ranking = [c for c in self.ranking() if any(belief[c.key].low <= limit for limit in self._goals(c, limits))]
+        reachable = [c for c in ranking if c.key in self._space.reachable]
         leaders = {c.backend: c for c in reversed(ranking)}
         chosen = [self._space.default]
-        for candidate in [*ranking[:1], *sorted(leaders.values(), key=ranking.index), *ranking]:
+        for candidate in [*ranking[:1], *reachable[:1], *sorted(leaders.values(), key=ranking.index), *ranking]:
             if len(chosen) > self._plan.first:
                 break
             if not any(self._same_plan(candidate, other) for other in chosen):
@@ -88,9 +89,9 @@ class Guided:
             return None
         times = measured_seconds(known)
         belief = self._beliefs.given(times)
-        best = min(times.values()) if times else min(b.high for b in belief.values())
-        worth = {c.key: self._worth(c, belief[c.key], best) for c in open_candidates}
-        favourite = max(open_candidates, key=lambda c: worth[c.key])
+        limits = self._limits(belief, times)
+        worth = {c.key: self._worth(c, belief[c.key], limits) for c in open_candidates}
+        favourite = max(open_candidates, key=lambda c: (worth[c.key], -belief[c.key].mean))
         return favourite if worth[favourite.key] > 0 else None
 
     def done(self, session: Session) -> bool:
@@ -103,15 +104,36 @@ class Guided:
         """Keys of candidates that were not measured because their interval cannot win."""
         times = measured_seconds(known)
         belief = self._beliefs.given(times)
-        best = min(times.values()) if times else min(b.high for b in belief.values())
+        limits = self._limits(belief, times)
         return frozenset(
-            key for key, b in belief.items() if key not in known and b.chance_below(best) < self._plan.chance
+            c.key
+            for c in self._space.candidates
+            if c.key not in known and all(self._hopeless(belief[c.key], limit) for limit in self._goals(c, limits))
         )
 
-    def _worth(self, candidate: Candidate, belief: Belief, best: float) -> float:
-        if belief.chance_below(best) < self._plan.chance:
+    def _limits(self, belief: Mapping[str, Belief], times: Mapping[str, float]) -> tuple[float, float]:
+        """What has to be beaten: the best time of all, and the best that SGLang's flags reach."""
+        reachable = self._space.reachable
+        return _limit(belief, times), _limit(
+            {k: b for k, b in belief.items() if k in reachable}, {k: t for k, t in times.items() if k in reachable}
+        )
+
+    def _goals(self, candidate: Candidate, limits: tuple[float, float]) -> tuple[float, ...]:
+        return limits if candidate.key in self._space.reachable else limits[:1]
+
+    def _hopeless(self, belief: Belief, limit: float) -> bool:
+        return belief.chance_below(limit) < self._plan.chance
+
+    def _worth(self, candidate: Candidate, belief: Belief, limits: tuple[float, float]) -> float:
+        goals = [limit for limit in self._goals(candidate, limits) if not self._hopeless(belief, limit)]
+        if not goals:
             return -math.inf
-        return belief.expected_gain(best) * self._plan.horizon - self._cost.expect(candidate, belief.seconds)
+        gain = max(belief.expected_gain(limit) for limit in goals)
+        return gain * self._plan.horizon - self._cost.expect(candidate, belief.seconds)
+
+
+def _limit(belief: Mapping[str, Belief], times: Mapping[str, float]) -> float:
+    return min(times.values()) if times else min((b.high for b in belief.values()), default=math.inf)
 
 
 def measured_seconds(known: Mapping[str, Known]) -> dict[str, float]:

@@ -68,6 +68,28 @@ def test_driver_and_memory_do_not_matter(places: Path) -> None:
     assert find_configuration(GQA, other).other_version == ()
 
 
+def test_rows_of_another_library_version_are_marked_with_one_warning(
+    places: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(configuration([row(version="3.0.0")]), places / "packaged")
+    before = path.read_text()
+    monkeypatch.setattr(lookup, "installed", lambda backend: ("flash_attn_interface", "3.1.0"))
+    for _ in range(2):
+        found = find_configuration(GQA, H200)
+    assert found.configuration is not None
+    marked = found.configuration.decode["8:4096"]
+    saved = row().best
+    assert marked.status == "other_version"
+    assert (marked.best.low_us or 0) < 0.9 * (saved.measured_us or 0)
+    assert (marked.best.high_us or 0) > 1.1 * (saved.measured_us or 0)
+    assert caplog.text.count("rows of other versions") == 1
+    assert path.read_text() == before
+    monkeypatch.setattr(lookup, "installed", lambda backend: ("flash_attn_interface", "3.0.7"))
+    again = find_configuration(GQA, H200)
+    assert again.configuration is not None
+    assert again.configuration.decode["8:4096"].status == "measured"
+
+
 def test_a_damaged_file_is_a_miss_not_an_error(places: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(configuration([row()]), places / "packaged")
     path.write_text("{")

@@ -135,3 +135,17 @@ def test_two_states_of_the_device_are_called_unstable() -> None:
     row = answer(workload(), tools(FakeMeasurer(answer=flip)), whole().share(1))
     assert row.status == "unstable"
     assert any("two states" in note for note in row.notes)
+
+
+def test_the_best_that_sglang_reaches_is_looked_for_too() -> None:
+    """Knobs of the library win by far; among what flags reach, a slower backend is still found to be the best."""
+    from tuner_fakes import TIMES
+
+    times = {"fa3": {**TIMES["fa3"], 0: 140e-6}, "triton": TIMES["triton"]}
+    sure = predictor(spread=1.03)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tuner_fakes.TIMES", times)
+        row = answer(workload(), tools(FakeMeasurer(), predict=sure))
+    assert (row.best.backend, row.best.knobs) == ("fa3", {"num_splits": 8})
+    assert row.best_sglang is not None
+    assert (row.best_sglang.backend, row.best_sglang.knobs) == ("triton", {"max_kv_splits": 32})
