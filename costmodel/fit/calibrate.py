@@ -46,6 +46,7 @@ def calibrate(points: Iterable[Point], machine: Machine, most: int = MAX_POINTS)
                 {
                     "schema": 1,
                     "device": machine.profile_id,
+                    "family": machine.family,
                     "clock_hz": machine.clock_hz,
                     "implementation": emulator.implementation,
                     "implementation_version": emulator.implementation_version,
