@@ -85,9 +85,7 @@ def server_facts(log: str | None, arguments: str | None) -> "ServerFacts | None"
         return None
     found = facts_of_arguments(shlex.split(arguments))
     if found is None:
-        raise WrongInput(
-            f"--server-args {arguments!r} holds no option about attention, such as --attention-backend fa3"
-        )
+        raise WrongInput(f"--server-args {arguments!r} names no attention option, such as --attention-backend fa3")
     return found
 
 

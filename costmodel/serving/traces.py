@@ -31,8 +31,8 @@ AZURE = TraceFormat("Azure LLM inference trace", "TIMESTAMP", "ContextTokens", "
 BURST_GPT = TraceFormat("BurstGPT", "Timestamp", "Request tokens", "Response tokens", "s")
 MOONCAKE = TraceFormat("Mooncake", "timestamp", "input_length", "output_length", "ms")
 CSV_FORMATS = (AZURE, BURST_GPT)
-JUMP = 100.0
-"""A time that is this many times the widest gap further, and not if it were milliseconds, is taken for a mix-up."""
+JUMP, NEAR = 100.0, 2.0
+"""A step of more than `JUMP` times the widest gap that would be below `NEAR` times it in ms is taken for a mix-up."""
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class _Clock:
             )
         gap = now - self._last
         as_milliseconds = (value / 1e3 - self._start) * self._scale - self._last
-        if self._read >= 3 and gap > JUMP * self._widest > 0 and 0 <= as_milliseconds <= JUMP * self._widest:
+        if self._read >= 3 and gap > JUMP * self._widest > 0 and 0 <= as_milliseconds <= NEAR * self._widest:
             raise BadRow(f"time jumps from {self._last:g} s to {now:g} s: s and ms seem to be mixed; use one unit")
         self._widest, self._last, self._read = max(self._widest, gap), now, self._read + 1
         return now

@@ -1,0 +1,144 @@
+"""Pairs ranked for a load, SGLang's own beside them."""
+
+from dataclasses import replace
+
+import pytest
+from serving_cases import asked
+
+from costmodel import Incompatible, sglang_resolve
+from costmodel.compat import judge_pair
+from costmodel.serving import DoesNotFit, Load, Slo, advise, disaggregate, find_pairs, front, points, to_be_sure
+from costmodel.serving.advise import better_by, metric
+from costmodel.serving.choices import Asked, default_pair
+
+LOAD = Load(1024, 256, concurrency=16)
+
+
+@pytest.fixture(scope="module")
+def advice():
+    return advise(asked(), LOAD)
+
+
+def test_only_pairs_that_can_share_a_cache_are_offered(advice):
+    request = asked()
+    assert len(advice.choices) > 4
+    for choice in advice.choices:
+        pair = choice.pair
+        assert not judge_pair(request.model, request.profile, pair.prefill, pair.decode).reasons
+        decision = sglang_resolve(request.model, request.profile, pair.plan.flags)
+        assert decision.refused is None
+        assert (decision.prefill, decision.decode, decision.page_size) == (pair.prefill, pair.decode, pair.page_size)
+
+
+def test_what_cannot_run_is_said(advice):
+    assert "MLA" in " ".join(advice.refused["flashmla"])
+    assert "cannot be captured" in " ".join(advice.refused["fa3 + torch_native"])
+
+
+def test_the_default_is_sglangs(advice):
+    decision = sglang_resolve(asked().model, asked().profile, [])
+    assert (advice.default.pair.prefill, advice.default.pair.decode) == (decision.prefill, decision.decode)
+
+
+@pytest.mark.parametrize("goal", ["ttft", "tpot", "throughput"])
+def test_choices_are_best_first(goal):
+    found = advise(asked(), LOAD, goal)
+    values = [metric(goal)(choice.service.rates) for choice in found.choices]
+    assert values == sorted(values)
+
+
+def test_a_fixed_rate_ties_throughput_and_tpot_decides():
+    found = advise(asked(), Load(1024, 256, rate=2.0))
+    values = [choice.service.rates.tpot_seconds for choice in found.choices]
+    assert values == sorted(values)
+
+
+def test_the_default_stays_unless_another_is_better_beyond_the_intervals(advice):
+    if advice.recommended is advice.default:
+        assert not any(better_by("throughput", c.service, advice.default.service)[1] for c in advice.choices)
+        assert "keep" in advice.verdict
+    else:
+        assert better_by("throughput", advice.recommended.service, advice.default.service)[1]
+
+
+def test_a_clear_winner_is_recommended():
+    found = advise(asked(), LOAD)
+    slow = found.choices[-1]
+    gain, certain = better_by("throughput", found.choices[0].service, slow.service)
+    assert gain > 0.01
+    assert certain
+
+
+def test_pairs_that_miss_the_slo_come_last_and_say_so():
+    free = advise(asked(), LOAD, "tpot")
+    limit = (free.choices[0].service.rates.tpot_seconds + free.choices[-1].service.rates.tpot_seconds) / 2
+    found = advise(asked(), LOAD, "tpot", Slo(tpot_seconds=limit))
+    missed = [bool(choice.missed) for choice in found.choices]
+    assert missed == sorted(missed)
+    assert any(missed)
+    assert "above the SLO" in found.choices[-1].missed[0]
+
+
+@pytest.mark.parametrize("field", ["ttft_seconds", "tpot_seconds"])
+def test_impossible_slos_are_refused(field):
+    with pytest.raises(ValueError, match=field):
+        Slo(**{field: -1.0})
+
+
+def test_loads_that_do_not_fit_say_by_how_much():
+    with pytest.raises(DoesNotFit, match="too much; at most"):
+        advise(asked(), Load(100_000, 1000, concurrency=500))
+
+
+def test_nothing_compatible_lists_why():
+    with pytest.raises(Incompatible, match="flashmla"):
+        advise(replace(asked("DeepSeek-V3", tp=8), kv_cache_dtype="nvfp4", page_size=7), LOAD)
+
+
+def test_a_given_page_size_is_kept():
+    found = find_pairs(replace(asked(), page_size=64))
+    assert found.run
+    assert {pair.page_size for pair in found.run} == {64}
+
+
+def test_latent_models_get_latent_backends():
+    found = advise(asked("DeepSeek-V3", tp=8), Load(1024, 128, concurrency=8))
+    names = {choice.pair.decode for choice in found.choices}
+    assert "flashmla" in names
+    assert "trtllm_mha" not in names
+
+
+def test_sglangs_refusal_is_passed_on():
+    refused = default_pair(Asked(asked().model, asked().profile, kv_cache_dtype="fp16"))
+    assert isinstance(refused, str)
+
+
+def test_what_would_settle_it_is_a_command(advice):
+    (command,) = to_be_sure(advice, "MODEL")
+    assert command.startswith("attnroof tune --model MODEL --device cuda:0")
+    assert "--batch-spec 16q1s1152" in command
+    assert "--batch-spec q1024s1024" in command
+
+
+def test_no_point_of_the_front_is_beaten():
+    pairs = find_pairs(asked()).run[:3]
+    candidates = points(asked(), pairs, LOAD)
+    kept = front(candidates)
+    for point in kept:
+        assert not any(p.ttft_seconds < point.ttft_seconds and p.tokens_per_s > point.tokens_per_s for p in candidates)
+    assert [p.ttft_seconds for p in kept] == sorted(p.ttft_seconds for p in kept)
+    assert [p.tokens_per_s for p in kept] == sorted(p.tokens_per_s for p in kept)
+
+
+def test_apart_each_phase_takes_its_best_and_kv_is_carried_over():
+    pairs = find_pairs(asked()).run
+    apart = disaggregate(asked(), pairs, LOAD)
+    assert apart.kv_bytes == 32 * 8 * 256 * 2 * 1024
+    assert apart.transfer_seconds == pytest.approx(apart.kv_bytes / 450e9)
+    assert apart.tpot_seconds <= min(c.service.decode.seconds for c in advise(asked(), LOAD).choices)
+    assert 0 < apart.prefill_servers < 10
+
+
+def test_without_links_nothing_is_taken_apart():
+    request = Asked(asked().model, asked(gpu="l4").profile)
+    assert disaggregate(request, find_pairs(request).run, Load(128, 16, concurrency=1)) is None
