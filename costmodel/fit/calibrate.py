@@ -45,6 +45,7 @@ def calibrate(points: Iterable[Point], machine: Machine, most: int = MAX_POINTS)
                 backend,
                 {
                     "schema": 1,
+                    "backend": backend,
                     "device": machine.profile_id,
                     "family": machine.family,
                     "clock_hz": machine.clock_hz,
