@@ -101,7 +101,7 @@ def _choice(source: Source) -> tuple[Section, ...]:
         "Each backend against the fastest one of the same workload, over the workloads that several backends ran.",
         tables=(table,),
         note="Time over the fastest is a geometric mean. A backend that is rarely the fastest can still lose least on "
-        "average. The tables and charts below follow the filters above.",
+        "average. attnroof's own Triton kernels cannot be chosen in a server and are left out here.",
     )
     return (section,) if table.rows else ()
 

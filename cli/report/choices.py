@@ -10,7 +10,7 @@ from cli.report.tables import Cell, Column, DataTable, TableRow, number
 from cli.report.words import PHASE_NAMES, batch_name, count_of, knob_text, microseconds, percent, shape_name
 from costmodel import Attention
 from costmodel.emulators import EMULATORS
-from costmodel.library import library_reasons
+from costmodel.library import OWN_KERNELS, library_reasons
 
 if TYPE_CHECKING:
     from tuner.row import Choice
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def winners_table(source: Source) -> DataTable:
     """List the measured winner of every workload, against the runner-up and against the defaults."""
-    names = ("measured", "predicted", "over next backend", "over best default", "noise")
+    names = ("measured", "predicted", "over next backend", "over best default", f"{OWN_KERNELS} takes", "noise")
     columns = (
         Column("workload"),
         Column("phase"),
@@ -33,10 +33,11 @@ def winners_table(source: Source) -> DataTable:
 
 def _winner(w: Workload) -> TableRow:
     best = w.best
-    others = [r.measured for r in w.rows if r.backend != best.backend]
+    others = [r.measured for r in w.rivals if r.backend != best.backend]
     default = next(iter(w.defaults.values()), None)
     lead = min(others) / best.measured if others else None
     gain = default.measured / best.measured if default else None
+    own = w.own.measured / best.measured if w.own and w.own is not best else None
     cells = (
         Cell(batch_name(w.batch), order=w.batch.total_kv),
         Cell(PHASE_NAMES[w.batch.phase]),
@@ -46,6 +47,7 @@ def _winner(w: Workload) -> TableRow:
         number(best.prediction.seconds, microseconds(best.prediction.seconds)),
         number(lead, f"{lead or 0:.2f}×"),
         number(gain, f"{gain or 0:.2f}×"),
+        number(own, f"{own or 0:.2f}×"),
         number(best.noise, percent(best.noise)),
     )
     return TableRow(cells, {"shape": w.shape, "phase": w.batch.phase, "backend": best.backend})

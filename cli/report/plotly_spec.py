@@ -149,7 +149,7 @@ def _timeline(chart: TimelineChart) -> tuple[list[Spec], Spec, int]:
     data: list[Spec] = []
     layout: Spec = {"barmode": "overlay", "bargap": 0.0, "hovermode": "closest", "annotations": []}
     count = len(chart.panels)
-    gap = 0.16
+    gap = 0.22
     share = (1 - gap * (count - 1)) / count
     end = max(bar.start + bar.length for panel in chart.panels for bar in panel.bars)
     for i, panel in enumerate(chart.panels):
@@ -202,7 +202,7 @@ def _timeline(chart: TimelineChart) -> tuple[list[Spec], Spec, int]:
                 "align": "left",
             }
         )
-    return data, layout, 110 + 230 * count
+    return data, layout, 130 + 235 * count
 
 
 def _axis(axis: Axis, *, grid: bool = True) -> Spec:

@@ -11,6 +11,7 @@ from cli.errors import AnswerIsNo, WrongInput
 from cli.report.words import at_defaults, shape_name
 from costmodel import Attention, Batch, KnobValue, Record
 from costmodel.accuracy import Row, rows_of
+from costmodel.library import OWN_KERNELS
 from costmodel.record import SCHEMA, RecordedBatch
 
 if TYPE_CHECKING:
@@ -34,15 +35,25 @@ class Workload:
         return shape_name(self.attention)
 
     @cached_property
+    def rivals(self) -> tuple[Row, ...]:
+        """Candidates that a server can be told to use: the project's own kernels are in no comparison of these."""
+        return tuple(r for r in self.rows if r.backend != OWN_KERNELS) or self.rows
+
+    @cached_property
+    def own(self) -> Row | None:
+        """The project's own kernels at their best."""
+        return min((r for r in self.rows if r.backend == OWN_KERNELS), key=lambda r: r.measured, default=None)
+
+    @cached_property
     def best(self) -> Row:
-        """The fastest candidate, whatever its knobs."""
-        return min(self.rows, key=lambda r: r.measured)
+        """The fastest rival, whatever its knobs."""
+        return min(self.rivals, key=lambda r: r.measured)
 
     @cached_property
     def defaults(self) -> dict[str, Row]:
-        """Backend to its measurement at default knobs, fastest first."""
+        """Rivals at default knobs by backend, fastest first."""
         found: dict[str, Row] = {}
-        for row in sorted(self.rows, key=lambda r: r.measured):
+        for row in sorted(self.rivals, key=lambda r: r.measured):
             if at_defaults(row.backend, row.knobs):
                 found.setdefault(row.backend, row)
         return found

@@ -73,7 +73,7 @@
     return [rest, own];
   }
 
-  function layoutOf(spec) {
+  function layoutOf(spec, width) {
     const font = { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: "@ink" };
     const small = narrow.matches;
     const layout = {
@@ -82,18 +82,20 @@
       height: spec.height,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      margin: { l: small ? 48 : 62, r: small ? 8 : 18, t: spec.data.length > 1 ? 54 : 14, b: 50 },
+      margin: { l: small ? 48 : 62, r: small ? 8 : 18, t: spec.layout.barmode ? 76 : spec.data.length > 1 ? 54 : 14, b: 50 },
       legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", yref: "paper", font: { color: "@muted" } },
       hoverlabel: { bgcolor: "@card", bordercolor: "@line", font: { ...font }, align: "left" },
       dragmode: false,
     };
-    if (spec.layout.barmode) layout.legend = { ...layout.legend, x: 1, xanchor: "right", y: small ? 1.14 : 1.06 };
+    if (spec.layout.barmode) layout.legend = { ...layout.legend, x: 1, xanchor: "right", y: small ? 1.15 : 1.09 };
     for (const key of Object.keys(layout)) {
       if (!/^[xy]axis/.test(key)) continue;
       layout[key] = { automargin: true, tickfont: { color: "@muted" }, linecolor: "@line", ...layout[key] };
       layout[key].title = { standoff: 8, font: { color: "@muted", size: 12.5 }, ...layout[key].title };
     }
-    if (small) layout.annotations = (layout.annotations || []).map((a) => ({ ...a, text: wrapped(a.text, 46), font: { ...a.font, size: 10 } }));
+    const letters = Math.floor(width / (small ? 7 : 7.4));
+    const size = small ? 10 : 12;
+    layout.annotations = (layout.annotations || []).map((a) => ({ ...a, text: wrapped(a.text, letters), font: { ...a.font, size } }));
     return layout;
   }
   function wrapped(text, width) {
@@ -116,7 +118,7 @@
       let traces = spec.data.flatMap(filtered);
       if (narrow.matches) traces = traces.map((t) => (t.type === "heatmap" ? { ...t, texttemplate: "" } : t));
       const config = { displayModeBar: false, responsive: true, scrollZoom: false };
-      return Plotly.react(plot, coloured(traces, style), coloured(layoutOf(spec), style), config);
+      return Plotly.react(plot, coloured(traces, style), coloured(layoutOf(spec, plot.clientWidth), style), config);
     });
     for (const section of document.querySelectorAll("section")) {
       const hint = section.querySelector(".hint");
