@@ -62,6 +62,8 @@ def shapes() -> Iterator[Shape]:
     yield _decode("mla fp8 h16 b64 4096 p64", Attention.mla(16, kv_dtype="fp8_e4m3"), [4096] * 64, 64)
     chain = Batch.verify([4096] * 32, 4, page_size=64)
     yield Shape("mla verify h64 b32 4 of 4096 p64", Attention.mla(64), chain, Batch.verify([256], 4, page_size=64))
+    for page in (1, 64):
+        yield _decode(f"decode fp8 b64 8192 p{page}", Attention(32, 8, 128, kv_dtype="fp8_e4m3"), [8192] * 64, page)
     for count, length in ((1, 2048), (1, 4096), (1, 8192), (1, 16384), (8, 1024)):
         yield _prefill(f"prefill {count}x{length}", gqa, count, length)
     for dim in (64, 256):
@@ -70,6 +72,8 @@ def shapes() -> Iterator[Shape]:
     for page in (1, 64):
         batch = Batch.extend([2048] * 2, [8192] * 2, page_size=page)
         yield Shape(f"extend 2x2048+6144 p{page}", gqa, batch, Batch.extend([256], [512], page_size=page))
+    wide = Attention(32, 8, 256)
+    yield Shape("extend d256 2x2048+2048 p1", wide, Batch.extend([2048] * 2, [4096] * 2), Batch.extend([256], [512]))
     for size, kv, page in (
         (1, 32768, 64),
         (4, 8192, 64),
@@ -84,9 +88,6 @@ def shapes() -> Iterator[Shape]:
     yield _decode("decode ragged p64", gqa, ragged, 64)
     yield _decode("decode d64 b32 8192 p64", Attention(64, 8, 64), [8192] * 32, 64)
     yield _decode("decode d256 b16 8192 p64", Attention(32, 8, 256), [8192] * 16, 64)
-    for page in (64, 1):
-        fp8 = Attention(32, 8, 128, kv_dtype="fp8_e4m3")
-        yield _decode(f"decode fp8 b64 8192 p{page}", fp8, [8192] * 64, page)
 
 
 def _decode(name: str, attention: Attention, kv_lens: list[int], page: int) -> Shape:
@@ -108,8 +109,6 @@ def variants(shape: Shape, quick: bool) -> list[Variant]:
     few_rows = max(batch.q_lens) * form.group < 64
     kv_bytes = 1.0 if form.widen else 2.0
     tiles = [default, *(shape_tile(attention, batch, s, target=HOPPER) for s in _sizes(form, few_rows))]
-    if default.specialized:
-        tiles.append(replace(default, delayed=True))
     if form.widen and not form.latent:
         tiles += [replace(tile, tma=not tile.tma) for tile in tiles if tile.source == "page"]
     if batch.phase == "extend":
@@ -131,7 +130,7 @@ def _sizes(form: Form, few_rows: bool) -> Iterator[tuple[int, int, int, int]]:
     elif few_rows:
         yield from ((16, 64, 4, 4), (16, 128, 4, 3))
     elif form.columns > 256:
-        yield from ((128, 64, 8, 2), (128, 32, 8, 3), (64, 64, 4, 2), (64, 32, 4, 3), (64, 64, 4, 3), (128, 128, 8, 2))
+        yield from ((128, 64, 8, 2), (128, 32, 8, 3), (64, 64, 4, 2), (64, 64, 4, 3), (64, 64, 8, 2), (128, 128, 8, 2))
     else:
         yield from ((64, 64, 4, 2), (64, 64, 4, 4), (128, 64, 8, 3), (128, 128, 8, 3), (64, 128, 4, 3))
 
@@ -246,7 +245,7 @@ def _line(row: dict[str, object]) -> str:
     tile = row.get("tile")
     what = ""
     if isinstance(tile, dict):
-        named = (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h"), ("specialized", "W"), ("delayed", "d"))
+        named = (("kv_major", "T"), ("tma", "D"), ("heads_inner", "h"), ("specialized", "W"))
         flags = "".join(f if tile[n] else "-" for n, f in named)
         sizes = f"{tile['block_m']}x{tile['block_n']} w{tile['num_warps']} s{tile['num_stages']}"
         what = f"{sizes} {flags} splits {row.get('splits')}"
@@ -269,26 +268,35 @@ def main() -> int:
     errors = {tile: error for tile, error in results if error}
     print(f"{len(tasks)} kernels compiled in {time.perf_counter() - started:.0f} s, {len(errors)} refused", flush=True)
     rows = []
+    ratios: dict[str, float] = {}
     for shape in chosen:
         print(shape.name, flush=True)
         for row in measure(shape, tried[shape.name], errors):
             rows.append(row)
             print(_line(row), flush=True)
-        _summary(rows, shape.name)
+        own, best = _ratios(rows, shape.name)
+        print(f"  ratio to the best library: default {own:.3f}, best {best:.3f}")
+        ratios[shape.name] = own
+    for kind in ("mla", "prefill", "extend", "decode"):
+        of_kind = [r for name, r in ratios.items() if name.startswith(kind) and r == r]
+        if of_kind:
+            mean = statistics.geometric_mean(of_kind)
+            print(f"{kind}: geometric mean {mean:.3f}, worst {max(of_kind):.3f} of {len(of_kind)} shapes at default")
     if options.out:
         options.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(f"{time.perf_counter() - started:.0f} s in all")
     return 0
 
 
-def _summary(rows: list[dict[str, object]], name: str) -> None:
+def _ratios(rows: list[dict[str, object]], name: str) -> tuple[float, float]:
+    """Give the time of the own choice and of the best variant over that of the best library; NaN without one."""
     timed = [r for r in rows if r["shape"] == name and "us" in r and r["correct"]]
-    own = [r for r in timed if r["backend"] == "attnroof_triton"]
-    library = [r["us"] for r in timed if r["backend"] in LIBRARIES]
-    if own and library:
-        default = next((r["us"] for r in own if r["label"] == "default"), float("nan"))
-        best = min(r["us"] for r in own)  # type: ignore[type-var]
-        print(f"  ratio to the best library: default {default / min(library):.3f}, best {best / min(library):.3f}")  # type: ignore[operator]
+    library = [float(str(r["us"])) for r in timed if r["backend"] in LIBRARIES]
+    own = {str(r["label"]): float(str(r["us"])) for r in reversed(timed) if r["backend"] == "attnroof_triton"}
+    times = [float(str(r["us"])) for r in timed if r["backend"] == "attnroof_triton"]
+    if not library or not times:
+        return float("nan"), float("nan")
+    return own.get("default", float("nan")) / min(library), min(times) / min(library)
 
 
 if __name__ == "__main__":

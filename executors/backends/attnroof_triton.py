@@ -11,7 +11,7 @@ from hwprofiles import Profile
 if TYPE_CHECKING:
     from executors.inputs import Inputs
 
-KERNELS_VERSION = "1.1"
+KERNELS_VERSION = "1.2"
 """Changes whenever the kernels or their defaults change in speed."""
 MIN_CAPABILITY = (8, 0)
 HOPPER = (9, 0)

@@ -44,7 +44,6 @@ def attend_latent(
     part_out,
     part_lse,
     FORM: gl.constexpr,
-    DELAYED: gl.constexpr,
 ):
     """Attend over one range of keys for 64 rows; `work` as in `attend`, the grid is its items.
 
@@ -62,7 +61,7 @@ def attend_latent(
         gl.load(item + 7),
     )
     pages = page_table + gl.load(item).to(gl.int64) * page_table_stride
-    memory = allocate(k_cache.dtype.element_ty, FORM.page_size % KEYS > 0, DELAYED)
+    memory = allocate(k_cache.dtype.element_ty, FORM.page_size % KEYS > 0)
     prepare(memory)
     gl.warp_specialize(
         [
@@ -142,8 +141,6 @@ def _weigh(memory, state, scores, step, begin, last_seen, scale, MASKED: gl.cons
     """Turn the scores of one tile into weights; hand them, and the factors of older values, to the other group."""
     acc, top, total = state
     s = warpgroup_mma_wait(0, deps=[scores])
-    if memory.delayed:
-        mbarrier.arrive(memory.scores_done, count=1)
     if MASKED:
         key = begin + step * KEYS + gl.arange(0, KEYS, gl.SliceLayout(0, SCORE_LAYOUT))
         s = gl.where(key[None, :] <= last_seen[:, None], s, float("-inf"))
@@ -171,8 +168,6 @@ def _right(memory, part, out, part_out, FORM: gl.constexpr):
         stage = step % STAGES
         await_keys(memory, memory.right_full.index(stage), step // STAGES & 1)
         mbarrier.wait(memory.weights_full, step & 1)
-        if memory.delayed:
-            mbarrier.wait(memory.scores_done, (step + 1) & 1, pred=step + 1 < steps)
         acc = acc * memory.factors.load(VALUE_ROWS)[:, None]
         acc = warpgroup_mma(memory.weights, memory.k_right.index(stage), acc, is_async=True)
         acc = warpgroup_mma_wait(0, deps=[acc])

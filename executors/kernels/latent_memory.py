@@ -39,8 +39,6 @@ class Part:
 class Memory:
     """Shared tiles, each with barriers that say when it is full and when it may be overwritten."""
 
-    delayed: gl.constexpr
-    """The second group starts when the next scores are done, so that it computes during their softmax."""
     gathered: gl.constexpr
     """Keys come row by row, so every copying thread arrives at their barriers."""
     q_left: gl.shared_memory_descriptor
@@ -55,8 +53,6 @@ class Memory:
     left_free: gl.shared_memory_descriptor
     right_full: gl.shared_memory_descriptor
     right_free: gl.shared_memory_descriptor
-    scores_done: gl.shared_memory_descriptor
-    """One arrival when the scores of a step are computed."""
     weights: gl.shared_memory_descriptor
     factors: gl.shared_memory_descriptor
     """What the sums so far are multiplied by before the weights of this step count."""
@@ -67,12 +63,12 @@ class Memory:
     shares_full: gl.shared_memory_descriptor
 
     @gluon.constexpr_function
-    def __init__(self, gathered, delayed, queries, keys, exchanged, single_barriers, staged_barriers):
-        self.gathered, self.delayed = gl.constexpr(gathered), gl.constexpr(delayed)
+    def __init__(self, gathered, queries, keys, exchanged, single_barriers, staged_barriers):
+        self.gathered = gl.constexpr(gathered)
         self.q_left, self.q_right, self.q_rest = queries
         self.k_left, self.k_right, self.k_rest = keys
         self.weights, self.factors, self.shares = exchanged
-        self.q_full, self.weights_full, self.weights_free, self.shares_full, self.scores_done = single_barriers
+        self.q_full, self.weights_full, self.weights_free, self.shares_full = single_barriers
         self.left_full, self.left_free, self.right_full, self.right_free = staged_barriers
 
 
@@ -102,15 +98,14 @@ def _barriers():
 
 
 @gluon.jit
-def allocate(dtype: gl.constexpr, gathered: gl.constexpr, delayed: gl.constexpr):
+def allocate(dtype: gl.constexpr, gathered: gl.constexpr):
     """Allocate all of it: 225 KiB."""
     return Memory(
         gathered,
-        delayed,
         (_tile(dtype, HALF), _tile(dtype, HALF), _tile(dtype, REST)),
         (_stages(dtype, HALF), _stages(dtype, HALF), _stages(dtype, REST)),
         (_tile(dtype, KEYS), _row_values(), _row_values()),
-        (_barrier(), _barrier(), _barrier(), _barrier(), _barrier()),
+        (_barrier(), _barrier(), _barrier(), _barrier()),
         (_barriers(), _barriers(), _barriers(), _barriers()),
     )
 
@@ -123,7 +118,6 @@ def prepare(memory):
     mbarrier.init(memory.weights_full, count=1)
     mbarrier.init(memory.weights_free, count=1)
     mbarrier.init(memory.shares_full, count=1)
-    mbarrier.init(memory.scores_done, count=1)
     for stage in gl.static_range(STAGES):
         mbarrier.init(memory.left_full.index(stage), count=copies)
         mbarrier.init(memory.left_free.index(stage), count=1)

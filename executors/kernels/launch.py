@@ -141,7 +141,6 @@ class Launcher:
             self.part_out,
             self.part_lse,
             self.form,
-            self.tile.delayed,
         )
         return Call(attend_latent, (len(self.schedule.work),), arguments, {"num_warps": WARPS})
 

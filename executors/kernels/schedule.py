@@ -1,6 +1,5 @@
 """Which program works on what: row tiles cut into ranges of keys, longest first, planned once per forward step."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,20 +11,26 @@ from executors.kernels.form import Form
 from executors.kernels.tiling import SHARED_BYTES, Tile, shared_bytes
 
 Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
 
 BYTES_PER_SECOND_PER_SM = 33e9
 """Share of memory bandwidth of one of Hopper's SMs when all are busy."""
-FLOPS_PER_SECOND_PER_SM = 3.5e12
+FLOPS_PER_SECOND_PER_SM = 4.6e12
 """Matrix rate that one SM reaches in these kernels."""
-STEP_SECONDS = {False: 0.95e-6, True: 1.6e-6}
-"""Step latency of the common and of the specialized kernel."""
+STEP_SECONDS, STEP_SECONDS_PER_VALUE = 0.45e-6, 30e-12
+"""Latency of one step, and what each value of its keys adds, where matrix products are asynchronous."""
+SYNCHRONOUS_FACTOR, WIDENED_FACTOR = 1.65, 2.4
+"""Times that latency where they are not, and where keys are converted as well."""
+SPECIALIZED_FACTOR = 1.1
 SHARPNESS = 8
 """Exponent of the norm that joins bounds: two equal ones cost 9 % more than either."""
 START_SECONDS = 1.5e-6
 """Time from the start of a program to its first tile, and from its last tile to its end."""
 MERGE_SECONDS = 1.5e-6
-MERGE_SECONDS_PER_PART = 0.05e-6
+MERGE_SECONDS_PER_PART = 0.08e-6
 MAX_SPLITS = 128
+MAX_WAVES = 4
+"""Waves of programs from which on finer parts bring no better balance."""
 REGISTERS_PER_SM = 65536
 
 
@@ -58,12 +63,13 @@ class Machine:
 
     @classmethod
     def of(cls, num_sms: int, attention: Attention, batch: Batch, tile: Tile) -> "Machine":
-        """Count the programs of `tile` that fit an SM, most registers hold the output tile, and weigh their steps."""
+        """Count the programs of `tile` that fit an SM, most registers hold the output, and weigh their steps."""
         form = Form.of(attention, batch)
         kv_bytes = DTYPE_BYTES[attention.kv_dtype]
         by_shared = SHARED_BYTES // (int(shared_bytes(form, tile, kv_bytes)) + 1024)
         threads = 32 * tile.num_warps
-        registers = min(255, 84 + 1.5 * tile.block_m * form.value_block / threads)
+        converted = 0 if tile.tma or not form.widen else 0.35 * tile.block_n * form.columns
+        registers = min(255, 84 + (1.5 * tile.block_m * form.value_block + converted) / threads)
         by_registers = int(REGISTERS_PER_SM // (registers * threads))
         columns = form.head_dim + (0 if form.latent else form.value_dim)
         return cls(
@@ -71,21 +77,35 @@ class Machine:
             programs_per_sm=max(1, min(by_shared, by_registers)),
             step_bytes=tile.block_n * columns * kv_bytes,
             step_flops=2.0 * tile.block_m * tile.block_n * (form.head_dim + form.value_dim),
-            step_latency=STEP_SECONDS[tile.specialized],
+            step_latency=_step_latency(form, tile),
             part_bytes=8.0 * min(tile.block_m, max(batch.q_lens) * form.group) * form.value_dim,
         )
 
-    def pace(self, programs: float) -> float:
+    @property
+    def slots(self) -> int:
+        """Programs that run at a time."""
+        return self.num_sms * self.programs_per_sm
+
+    def pace(self, programs: Reals) -> Reals:
         """Estimate the seconds of one step when so many programs run: whichever of three is slowest, smoothly."""
         memory = programs * self.step_bytes / (BYTES_PER_SECOND_PER_SM * self.num_sms)
-        compute = math.ceil(programs / self.num_sms) * self.step_flops / FLOPS_PER_SECOND_PER_SM
-        return float(sum(t**SHARPNESS for t in (memory, compute, self.step_latency)) ** (1 / SHARPNESS))
+        compute = np.ceil(programs / self.num_sms) * self.step_flops / FLOPS_PER_SECOND_PER_SM
+        bounds = memory**SHARPNESS + compute**SHARPNESS + self.step_latency**SHARPNESS
+        return np.asarray(bounds ** (1 / SHARPNESS))
 
-    def seconds(self, programs: int, steps: float) -> float:
-        """Estimate the time of programs of so many steps each, in waves of what fits the device."""
-        waves, rest = divmod(programs, self.num_sms * self.programs_per_sm)
-        seconds = waves * (steps * self.pace(self.num_sms * self.programs_per_sm) + START_SECONDS)
-        return seconds + (steps * self.pace(rest) + START_SECONDS if rest else 0.0)
+    def seconds(self, steps: Reals, counts: Ints) -> float:
+        """Estimate the time of `counts` programs of `steps` steps each, longest first.
+
+        Two bounds, which longest-first order nearly reaches: all steps at the pace of a full device; and, for each
+        length, as many waves as the programs of at least that length need.
+        """
+        programs = np.cumsum(counts)
+        waves, rest = np.divmod(programs, self.slots)
+        full_pace = self.pace(np.float64(self.slots))
+        long_ones = steps * (waves * full_pace + self.pace(rest) * (rest > 0)) + START_SECONDS * (waves + (rest > 0))
+        running = np.minimum(programs[-1], self.slots)
+        all_steps = float(steps @ counts) * self.pace(running) / running + START_SECONDS
+        return float(max(long_ones.max(), all_steps))
 
 
 def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: int, num_sms: int) -> Schedule:
@@ -132,6 +152,15 @@ def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: in
     return Schedule(np.ascontiguousarray(work), merges, int((parts * split).sum()), int(parts.max()))
 
 
+def _step_latency(form: Form, tile: Tile) -> float:
+    seconds = STEP_SECONDS + STEP_SECONDS_PER_VALUE * tile.block_n * form.columns
+    if tile.specialized:
+        return seconds * SPECIALIZED_FACTOR
+    if tile.asynchronous:
+        return seconds
+    return seconds * (WIDENED_FACTOR if form.widen else SYNCHRONOUS_FACTOR)
+
+
 def _visible_range(form: Form, tile: Tile, row0: Ints, q_len: Ints, kv_len: Ints) -> tuple[Ints, Ints]:
     """Find the keys that the rows of each tile see: aligned first key and end."""
     first = row0 // form.group
@@ -147,23 +176,25 @@ def _visible_range(form: Form, tile: Tile, row0: Ints, q_len: Ints, kv_len: Ints
 
 def _choose_splits(machine: Machine, kv_heads: int, steps: Ints) -> int:
     """Choose the parts of the longest tile that finish earliest."""
-    lengths, counts = np.unique(steps, return_counts=True)
-    longest = int(lengths[-1])
-    total_steps = float(lengths @ counts) * kv_heads
-    best, best_seconds = 1, float("inf")
-    tried = set()
+    lengths, counts = np.unique(-steps, return_counts=True)
+    lengths, counts = -lengths, counts * kv_heads
+    longest = int(lengths[0])
+    best, best_seconds, last_size = 1, float("inf"), 0
     for splits in range(1, min(longest, MAX_SPLITS) + 1):
         size = -(-longest // splits)
-        if size in tried:
+        if size == last_size:
             continue
-        tried.add(size)
+        last_size = size
         parts = -(-lengths // size)
-        programs = int(parts @ counts) * kv_heads
-        seconds = machine.seconds(programs, total_steps / programs)
-        if size < longest:
-            split_programs = float(parts[parts > 1] @ counts[parts > 1]) * kv_heads
+        part_steps, programs = lengths / parts, counts * parts
+        order = np.argsort(-part_steps, kind="stable")
+        seconds = machine.seconds(part_steps[order], programs[order])
+        if splits > 1:
+            split_programs = float(programs[parts > 1].sum())
             seconds += split_programs * machine.part_bytes / (BYTES_PER_SECOND_PER_SM * machine.num_sms)
-            seconds += MERGE_SECONDS + MERGE_SECONDS_PER_PART * -(-longest // size)
+            seconds += MERGE_SECONDS + MERGE_SECONDS_PER_PART * int(parts[0])
         if seconds < best_seconds:
             best, best_seconds = splits, seconds
+        if programs.sum() > MAX_WAVES * machine.slots:
+            break
     return best

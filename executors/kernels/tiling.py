@@ -9,6 +9,10 @@ from executors.kernels.form import Form, Source, next_power_of_2
 
 SHARED_BYTES = 227 * 1024
 """Shared memory that one program may use on Hopper."""
+L2_BYTES = 50e6
+"""Level-2 cache of the H100 and H200."""
+STEP_BYTES = 32 * 1024
+"""Keys and values that one step of a few rows brings: less and its latency shows, more and the tail is coarse."""
 SIZES = {
     "block_m": (16, 32, 64, 128, 256),
     "block_n": (16, 32, 64, 128, 256),
@@ -53,11 +57,9 @@ class Tile:
     mask_all: bool
     """One loop that masks every step, instead of masking the edges only."""
     heads_inner: bool
-    """Neighbouring programs work on neighbouring KV heads."""
+    """Neighbouring programs work on neighbouring KV heads, so the longest work of all heads comes first."""
     specialized: bool = False
     """The Gluon kernel for latent keys, whose warps have different tasks."""
-    delayed: bool = False
-    """The second half of the values is computed during the next step's softmax; specialized only."""
 
     @property
     def asynchronous(self) -> bool:
@@ -82,9 +84,10 @@ def shared_bytes(form: Form, tile: Tile, kv_bytes: float) -> float:
 def default_tile(attention: Attention, batch: Batch, *, target: Target) -> Tile:
     """Choose the tile of a workload on Hopper.
 
-    Few rows wait for memory: three stages of 64 keys in four warps leave room for several programs on an SM. Latent
-    keys take 72 KiB a stage, so one program has the SM to itself. Many rows are bound by the matrix units: two
-    programs of 64 rows on an SM hide each other's softmax better than one of 128.
+    Few rows wait for memory: three stages of `STEP_BYTES` in four warps leave room for several programs on an SM.
+    Latent keys take 72 KiB a stage, so one program has the SM to itself. Many rows are bound by the matrix units: two
+    programs of 64 rows on an SM hide each other's softmax better than one of 128; where only one fits, 128 rows read
+    each key half as often.
 
     Args:
         attention: The layer.
@@ -92,20 +95,42 @@ def default_tile(attention: Attention, batch: Batch, *, target: Target) -> Tile:
         target: What the device offers.
     """
     form = Form.of(attention, batch)
-    rows = max(batch.q_lens) * form.group
-    wide = form.columns > 256
-    few = max(16, next_power_of_2(rows))
+    kv_bytes = DTYPE_BYTES[attention.kv_dtype]
+    few = max(16, next_power_of_2(max(batch.q_lens) * form.group))
     if form.latent and target.wgmma and _latent_kernel_takes(form):
         sizes = LATENT_SIZES
     elif form.latent:
         sizes = (64, 64, 8, 2) if few > WGMMA_ROWS // 2 else (few, 64, 8, 3)
     elif few <= WGMMA_ROWS // 2:
-        sizes = (few, 32 if wide else 64, 4, 3)
-    elif wide and few > WGMMA_ROWS:
-        sizes = (128, 64, 8, 2)
+        sizes = (few, _keys_for_memory(form, kv_bytes), 4, 3)
     else:
-        sizes = (64, 64, 8 if form.tree else 4, 3)
+        sizes = _sizes_for_products(attention, batch, few, target)
     return shape_tile(attention, batch, sizes, target=target)
+
+
+def _keys_for_memory(form: Form, kv_bytes: float) -> int:
+    """Choose the keys of a step of few rows: `STEP_BYTES` of keys and values.
+
+    Windows read no more than 64 keys beyond their edges, and fp8 keys of pages of 64 stay within one for TMA.
+    """
+    keys = 1 << (int(STEP_BYTES / (form.columns * kv_bytes)).bit_length() - 1)
+    inside_page = form.widen and form.page_size % 64 == 0 and form.page_size % keys > 0
+    return max(32, min(keys, 64 if form.window or inside_page else 128))
+
+
+def _sizes_for_products(attention: Attention, batch: Batch, few: int, target: Target) -> tuple[int, int, int, int]:
+    """Choose the sizes of a tile of many rows: as many keys and stages as leave room for two programs on an SM."""
+    form = Form.of(attention, batch)
+    warps = 8 if form.tree else 4
+    narrow = form.columns <= 128 and not form.window and not form.tree
+    ladder = ((128, 3), (64, 3), (64, 2)) if narrow else ((64, 3), (64, 2))
+    for keys, stages in ladder:
+        sizes = (WGMMA_ROWS, keys, warps, stages)
+        tile = shape_tile(attention, batch, sizes, target=target)
+        by_page = tile.tma or keys == 64
+        if by_page and 2 * (shared_bytes(form, tile, DTYPE_BYTES[attention.kv_dtype]) + 1024) <= SHARED_BYTES:
+            return sizes
+    return (128, 64, 8, 2) if few > WGMMA_ROWS else (WGMMA_ROWS, 64, warps, 3)
 
 
 def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, int], *, target: Target) -> Tile:
@@ -128,9 +153,15 @@ def shape_tile(attention: Attention, batch: Batch, sizes: tuple[int, int, int, i
         source=source,
         tma=use_tma,
         mask_all=not long_rows or form.latent,
-        heads_inner=not long_rows,
+        heads_inner=not long_rows or _cached_bytes(attention, batch) <= L2_BYTES,
         specialized=specialized,
     )
+
+
+def _cached_bytes(attention: Attention, batch: Batch) -> float:
+    """Add up the keys and values of all heads: beyond the L2 cache, working head by head reads them less often."""
+    columns = attention.num_kv_heads * (attention.head_dim + attention.value_dim)
+    return sum(batch.kv_lens) * columns * DTYPE_BYTES[attention.kv_dtype]
 
 
 def _latent_kernel_takes(form: Form) -> bool:
