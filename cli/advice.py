@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SHOWN = 8
 """Pairs in the table; JSON has all."""
+SHORTEST_COMPILE_S = 0.1
 
 
 def advice_json(advice: "Advice", asked: "Asked", recorded: "Recorded", model: str) -> dict[str, Any]:
@@ -175,6 +176,7 @@ def print_advice(advice: "Advice", asked: "Asked", recorded: "Recorded", model: 
             markup=False,
             soft_wrap=True,
         )
+    print_table(_front_table(advice, recorded))
     for command in to_be_sure(advice, model):
         console.print(f"to be sure: {command}", markup=False, soft_wrap=True)
 
@@ -183,8 +185,8 @@ def _choices_table(title: str, advice: "Advice") -> Any:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    table.add_column("prefill + decode")
-    for name in ("page", "TTFT ms", "TPOT ms", "tokens/s a GPU", "running"):
+    table.add_column("prefill + decode", no_wrap=True)
+    for name in ("page", "TTFT ms", "TPOT ms", "tokens/s a GPU"):
         table.add_column(name, justify="right")
     table.add_column("attention from")
     rows = [("", choice) for choice in advice.choices[:SHOWN]]
@@ -198,7 +200,6 @@ def _choices_table(title: str, advice: "Advice") -> Any:
             _range(s.rates.ttft_seconds * 1e3, s.best.ttft_seconds * 1e3, s.worst.ttft_seconds * 1e3),
             _range(s.rates.tpot_seconds * 1e3, s.best.tpot_seconds * 1e3, s.worst.tpot_seconds * 1e3),
             _range(s.rates.tokens_per_s, s.worst.tokens_per_s, s.best.tokens_per_s),
-            f"{s.running:.1f}",
             s.evidence,
         )
     return table
@@ -219,7 +220,7 @@ def _notes(advice: "Advice", recorded: "Recorded") -> list[str]:
     facts = recorded_json(chosen, recorded)
     if facts["attention_joules_per_token"] is not None:
         rows.append(f"attention of a decoded token takes {facts['attention_joules_per_token']:.3g} J (recorded power)")
-    if facts["compile_s"]:
+    if facts["compile_s"] and facts["compile_s"] >= SHORTEST_COMPILE_S:
         rows.append(f"start-up compiles for up to {facts['compile_s']:.1f} s (recorded)")
     return rows
 
@@ -236,6 +237,24 @@ def _parts_table(choice: "Choice") -> Any:
         a, b = prefill.parts[name], decode.parts[name]
         table.add_row(name, f"{a.seconds * 1e3:.3f}", a.evidence, f"{b.seconds * 1e3:.3f}", b.evidence)
     table.add_row("step", f"{prefill.seconds * 1e3:.3f}", "", f"{decode.seconds * 1e3:.3f}", "")
+    return table
+
+
+def _front_table(advice: "Advice", recorded: "Recorded") -> Any:
+    from rich.table import Table
+
+    from costmodel.serving import front, points
+
+    table = Table(title="Pareto front: no pair and concurrency is better in both", title_justify="left")
+    table.add_column("requests at a time", justify="right")
+    table.add_column("prefill + decode", no_wrap=True)
+    for name in ("TTFT ms", "TPOT ms", "tokens/s a GPU"):
+        table.add_column(name, justify="right")
+    pairs = [choice.pair for choice in advice.choices]
+    for point in front(points(advice.asked, pairs, advice.load, recorded.seconds)):
+        tpot = point.choice.service.rates.tpot_seconds
+        values = (f"{point.ttft_seconds * 1e3:.1f}", f"{tpot * 1e3:.2f}", f"{point.tokens_per_s:.0f}")
+        table.add_row(str(point.concurrency), point.choice.name, *values)
     return table
 
 

@@ -1,11 +1,12 @@
 """`advise`: every pair of backends under a steady load, best first, beside what SGLang would take by itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.errors import Incompatible
 from costmodel.serving.choices import Asked, Pair, default_pair, find_pairs
+from costmodel.serving.layers import ORDER
 from costmodel.serving.load import Load
 from costmodel.serving.memory import DoesNotFit, memory_of
 from costmodel.serving.service import Rates, Service, serve
@@ -121,7 +122,7 @@ def advise(
         raise too_much or Incompatible("every pair", [f"{name}: {why[0]}" for name, why in refused.items()])
     choices.sort(key=lambda choice: (len(choice.missed), *order(goal, choice.service.rates)))
     default, reason = _default(asked, load, slo, measured)
-    recommended, verdict = _verdict(goal, choices, default)
+    recommended, verdict = decide(goal, choices, default, reason)
     return Advice(asked, goal, load, tuple(choices), default, reason, refused, verdict, recommended)
 
 
@@ -165,20 +166,29 @@ def _default(
         return None, str(error)
 
 
-def _verdict(goal: Goal, choices: list[Choice], default: Choice | None) -> tuple[Choice, str]:
+def decide(
+    goal: Goal, choices: Sequence[Choice], default: Choice | None, why_not: str | None = None
+) -> tuple[Choice, str]:
+    """Say which choice to take and why: the default, unless another is better beyond the intervals.
+
+    Args:
+        goal: What counts.
+        choices: Best first, at least one.
+        default: SGLang's own.
+        why_not: Why there is no default.
+    """
     first = choices[0]
     if default is None:
-        return first, f"SGLang has no default to compare with; {first.name} is predicted to be best"
+        return first, f"SGLang's own choice is no measure here ({why_not}); {first.name} is predicted to be best"
     if default.missed and not first.missed:
-        return (
-            first,
-            f"SGLang's default misses the SLO ({'; '.join(default.missed)}), {first.name} is predicted to keep it",
+        return first, (
+            f"SGLang's default {default.name} misses the SLO ({'; '.join(default.missed)}); "
+            f"{first.name} is predicted to keep it"
         )
-    certain = [
-        c for c in choices if len(c.missed) <= len(default.missed) and better_by(goal, c.service, default.service)[1]
-    ]
+    keeping = [c for c in choices if len(c.missed) <= len(default.missed)]
+    certain = [c for c in keeping if better_by(goal, c.service, default.service)[1]]
     if certain:
-        winner = certain[0]
+        winner = min(_as_good(goal, certain), key=lambda choice: _doubt(choice, default))
         gain = better_by(goal, winner.service, default.service)[0]
         return winner, (
             f"{winner.name} beats SGLang's default {default.name} by {100 * gain:.1f} %, beyond the intervals"
@@ -190,6 +200,19 @@ def _verdict(goal: Goal, choices: list[Choice], default: Choice | None) -> tuple
         f"no difference worth having is certain: {first.name} is predicted {100 * gain:.1f} % better than SGLang's "
         f"default {default.name}, within the intervals; keep the default or measure"
     )
+
+
+def _as_good(goal: Goal, choices: Sequence[Choice]) -> list[Choice]:
+    """Keep the choices that the best one is not worth having over."""
+    value = metric(goal)
+    limit = min(value(choice.service.rates) for choice in choices) * (1 + WORTH_HAVING)
+    return [choice for choice in choices if value(choice.service.rates) <= limit]
+
+
+def _doubt(choice: Choice, default: Choice) -> tuple[int, int]:
+    """Give what speaks against a choice among equals: weak evidence, then every backend that differs from SGLang's."""
+    changed = (choice.pair.prefill != default.pair.prefill) + (choice.pair.decode != default.pair.decode)
+    return ORDER.index(choice.service.evidence), changed
 
 
 def to_be_sure(advice: Advice, model: str) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ FIXED_MIB, ACTIVATION_MIB_PER_TOKEN, PARALLEL_MIB, GRAPH_MIB_PER_REQUEST = 512, 
 LARGE_DEVICE_MIB, LARGE_RESERVE_MIB = 60 * 1024, 10 * 1024
 """What SGLang sets aside for activations, parallelism and graphs (memory_hook.py:309, 0.5.23)."""
 MAX_PREFILL_TOKENS = 16384
-RUNNING_LIMIT = 4096
-RUNNING_FLOOR = 2048
+RUNNING_FLOOR, RUNNING_LIMIT, RUNNING_PER_CONTEXT = 2048, 4096, 512
+"""SGLang lets 512 requests run for each whole context that fits, within these limits (pool_configurator.py:1571)."""
 
 
 class DoesNotFit(ValueError):
@@ -39,15 +39,12 @@ class Memory:
     chunked_prefill_size: int
     graph_batch: int
     """Largest decode batch in CUDA graphs."""
+    max_running_requests: int
+    """SGLang's limit when none is given."""
 
     def tokens_of(self, length: int) -> int:
         """Tokens that a request of `length` tokens takes, whole pages counted."""
         return -(-length // self.page_size) * self.page_size
-
-    @property
-    def max_running_requests(self) -> int:
-        """SGLang's limit when none is given and the context length does not raise it."""
-        return max(1, min(RUNNING_FLOOR, self.kv_tokens // 2))
 
 
 def memory_of(deployment: Deployment, weights: RankWeights) -> Memory:
@@ -73,7 +70,14 @@ def memory_of(deployment: Deployment, weights: RankWeights) -> Memory:
             f"gives weights and KV {bytes_text(device * fraction)} of {profile.name}: {bytes_text(over)} too much; "
             "raise --tp"
         )
-    return Memory(device, fraction, weights.bytes, per_token, page, tokens, chunk, graphs)
+    running = running_limit(tokens, deployment.model.context_length)
+    return Memory(device, fraction, weights.bytes, per_token, page, tokens, chunk, graphs, running)
+
+
+def running_limit(kv_tokens: int, context: int | None) -> int:
+    """Give SGLang's limit on running requests."""
+    wanted = int(kv_tokens / context * RUNNING_PER_CONTEXT) if context else RUNNING_FLOOR
+    return max(1, min(max(RUNNING_FLOOR, min(RUNNING_LIMIT, wanted)), kv_tokens // 2))
 
 
 def static_fraction(device_bytes: float, chunk: int, graphs: int, tp: int) -> float:

@@ -1,6 +1,7 @@
 """Pairs ranked for a load, SGLang's own beside them."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from serving_cases import asked
@@ -8,15 +9,20 @@ from serving_cases import asked
 from costmodel import Incompatible, sglang_resolve
 from costmodel.compat import judge_pair
 from costmodel.serving import DoesNotFit, Load, Slo, advise, disaggregate, find_pairs, front, points, to_be_sure
-from costmodel.serving.advise import better_by, metric
+from costmodel.serving.advise import better_by, decide, metric
 from costmodel.serving.choices import Asked, default_pair
 
 LOAD = Load(1024, 256, concurrency=16)
 
 
-@pytest.fixture(scope="module")
+@cache
+def advised(goal="throughput"):
+    return advise(asked(), LOAD, goal)
+
+
+@pytest.fixture
 def advice():
-    return advise(asked(), LOAD)
+    return advised()
 
 
 def test_only_pairs_that_can_share_a_cache_are_offered(advice):
@@ -42,13 +48,13 @@ def test_the_default_is_sglangs(advice):
 
 @pytest.mark.parametrize("goal", ["ttft", "tpot", "throughput"])
 def test_choices_are_best_first(goal):
-    found = advise(asked(), LOAD, goal)
+    found = advised(goal)
     values = [metric(goal)(choice.service.rates) for choice in found.choices]
     assert values == sorted(values)
 
 
 def test_a_fixed_rate_ties_throughput_and_tpot_decides():
-    found = advise(asked(), Load(1024, 256, rate=2.0))
+    found = advise(asked("gpt-oss-20b"), Load(1024, 256, rate=2.0))
     values = [choice.service.rates.tpot_seconds for choice in found.choices]
     assert values == sorted(values)
 
@@ -61,16 +67,59 @@ def test_the_default_stays_unless_another_is_better_beyond_the_intervals(advice)
         assert better_by("throughput", advice.recommended.service, advice.default.service)[1]
 
 
-def test_a_clear_winner_is_recommended():
-    found = advise(asked(), LOAD)
-    slow = found.choices[-1]
-    gain, certain = better_by("throughput", found.choices[0].service, slow.service)
-    assert gain > 0.01
-    assert certain
+def variant(choice, factor, evidence="calibrated", width=0.001, missed=(), **pair):
+    """The choice, its throughput times `factor`, attention known to within `width`."""
+    service = choice.service
+    rates, fast, slow = (
+        replace(service.rates, tokens_per_s=service.rates.tokens_per_s * factor * share)
+        for share in (1, 1 + width, 1 - width)
+    )
+    changed = replace(service, rates=rates, fast_attention=fast, slow_attention=slow, evidence=evidence)
+    return replace(choice, service=changed, pair=replace(choice.pair, **pair), missed=missed)
+
+
+def test_a_gain_beyond_the_intervals_wins(advice):
+    default = variant(advice.default, 1.0)
+    faster = variant(advice.default, 1.05, decode="triton")
+    chosen, why = decide("throughput", [faster, default], default)
+    assert chosen is faster
+    assert "by 5.0 %, beyond the intervals" in why
+
+
+def test_among_equals_evidence_counts_then_what_stays_as_it_is(advice):
+    default = variant(advice.default, 1.0)
+    guessed = variant(advice.default, 1.052, "structure", decode="triton")
+    both = variant(advice.default, 1.051, prefill="triton", decode="triton")
+    one = variant(advice.default, 1.05, decode="triton")
+    assert decide("throughput", [guessed, both, one, default], default)[0] is one
+
+
+@pytest.mark.parametrize(("factor", "width"), [(1.05, 0.2), (1.005, 0.0001)])
+def test_doubtful_or_small_gains_keep_the_default(advice, factor, width):
+    default = variant(advice.default, 1.0, width=width)
+    faster = variant(advice.default, factor, width=width, decode="triton")
+    chosen, why = decide("throughput", [faster, default], default)
+    assert chosen is default
+    assert ("no difference worth having" in why) == (factor > 1.01)
+
+
+def test_a_default_that_misses_the_slo_is_left(advice):
+    default = variant(advice.default, 1.0, missed=("TPOT of 9 ms is above the SLO of 8 ms",))
+    slower = variant(advice.default, 0.9, decode="triton")
+    chosen, why = decide("throughput", [slower, default], default)
+    assert chosen is slower
+    assert "misses the SLO (TPOT of 9 ms" in why
+
+
+def test_a_default_that_cannot_be_predicted_is_said():
+    found = advise(asked("Llama-4-Scout-17B-16E-Instruct", tp=8), Load(512, 64, concurrency=4))
+    assert found.default is None
+    assert "chunked attention" in found.verdict
+    assert found.recommended is found.choices[0]
 
 
 def test_pairs_that_miss_the_slo_come_last_and_say_so():
-    free = advise(asked(), LOAD, "tpot")
+    free = advised("tpot")
     limit = (free.choices[0].service.rates.tpot_seconds + free.choices[-1].service.rates.tpot_seconds) / 2
     found = advise(asked(), LOAD, "tpot", Slo(tpot_seconds=limit))
     missed = [bool(choice.missed) for choice in found.choices]
@@ -135,7 +184,7 @@ def test_apart_each_phase_takes_its_best_and_kv_is_carried_over():
     apart = disaggregate(asked(), pairs, LOAD)
     assert apart.kv_bytes == 32 * 8 * 256 * 2 * 1024
     assert apart.transfer_seconds == pytest.approx(apart.kv_bytes / 450e9)
-    assert apart.tpot_seconds <= min(c.service.decode.seconds for c in advise(asked(), LOAD).choices)
+    assert apart.tpot_seconds <= min(c.service.decode.seconds for c in advised().choices)
     assert 0 < apart.prefill_servers < 10
 
 

@@ -4,7 +4,7 @@ import pytest
 from serving_cases import asked, memory, steps
 
 from costmodel.serving import DoesNotFit, memory_of, rank_weights
-from costmodel.serving.memory import captured_size, static_fraction
+from costmodel.serving.memory import captured_size, running_limit, static_fraction
 
 GIB = 1 << 30
 
@@ -43,6 +43,20 @@ def test_weights_that_do_not_fit_say_by_how_much():
 @pytest.mark.parametrize(("batch", "size"), [(1, 1), (3, 4), (9, 12), (13, 16), (17, 24), (256, 256), (257, 257)])
 def test_graphs_are_padded_to_captured_sizes(batch, size):
     assert captured_size(batch, 256) == size
+
+
+@pytest.mark.parametrize(
+    ("kv_tokens", "context", "limit"),
+    [
+        (915_066, 131_072, 3574),
+        (100_000, 131_072, 2048),
+        (10**8, 4096, 4096),
+        (1000, 131_072, 500),
+        (10_000, None, 2048),
+    ],
+)
+def test_running_requests_are_limited_as_sglang_does(kv_tokens, context, limit):
+    assert running_limit(kv_tokens, context) == limit
 
 
 def test_no_graph_is_larger_than_the_largest():
