@@ -3,17 +3,18 @@
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
-from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeVar
 
 from costmodel.attention import Attention
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
 
-T = TypeVar("T", int, NDArray[np.int64])
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T", int, "NDArray[np.int64]")
 
 MAX_SPLITS = 128
 COMPILED_DIMS = (64, 96, 128, 192, 256)
