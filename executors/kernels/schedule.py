@@ -86,7 +86,7 @@ class Machine:
         """Programs that run at a time."""
         return self.num_sms * self.programs_per_sm
 
-    def pace(self, programs: Reals) -> Reals:
+    def pace(self, programs: Ints) -> Reals:
         """Estimate the seconds of one step when so many programs run: whichever of three is slowest, smoothly."""
         memory = programs * self.step_bytes / (BYTES_PER_SECOND_PER_SM * self.num_sms)
         compute = np.ceil(programs / self.num_sms) * self.step_flops / FLOPS_PER_SECOND_PER_SM
@@ -101,11 +101,11 @@ class Machine:
         """
         programs = np.cumsum(counts)
         waves, rest = np.divmod(programs, self.slots)
-        full_pace = self.pace(np.float64(self.slots))
+        running = np.minimum(programs, self.slots)[-1:]
+        full_pace = self.pace(np.asarray([self.slots]))
         long_ones = steps * (waves * full_pace + self.pace(rest) * (rest > 0)) + START_SECONDS * (waves + (rest > 0))
-        running = np.minimum(programs[-1], self.slots)
-        all_steps = float(steps @ counts) * self.pace(running) / running + START_SECONDS
-        return float(max(long_ones.max(), all_steps))
+        all_steps = (steps @ counts) * self.pace(running) / running + START_SECONDS
+        return float(max(long_ones.max(), all_steps.max()))
 
 
 def make_schedule(attention: Attention, batch: Batch, tile: Tile, num_splits: int, num_sms: int) -> Schedule:

@@ -9,7 +9,7 @@ from costmodel import Attention, Batch
 from costmodel.attention import DTYPE_BYTES
 from executors.backends.attnroof_triton import AttnroofTriton
 from executors.kernels.form import Form
-from executors.kernels.tiling import HOPPER, SHARED_BYTES, default_tile, shared_bytes, tile_of
+from executors.kernels.tiling import HOPPER, SHARED_BYTES, Tile, default_tile, shared_bytes, tile_of
 from hwprofiles import load_profile
 
 H200 = load_profile("h200")
@@ -37,6 +37,31 @@ def test_own_tile_fits_shared_memory_and_knobs_start_with_it(attention: Attentio
         assert knobs[name][0] == getattr(tile, name)
         for value in knobs[name]:
             assert getattr(tile_of(attention, batch, {name: value}, target=HOPPER), name) == value
+
+
+def _own_tile(attention: Attention, batch: Batch) -> Tile:
+    return default_tile(attention, batch, target=HOPPER)
+
+
+def test_two_programs_of_64_rows_share_an_sm_where_they_fit() -> None:
+    for dim in (64, 96, 128, 192, 256):
+        attention, batch = Attention(16, 2, dim), Batch.extend([512], [512])
+        tile = _own_tile(attention, batch)
+        two_fit = 2 * shared_bytes(Form.of(attention, batch), tile, 2.0) <= SHARED_BYTES
+        assert tile.block_m == (64 if two_fit else 128)
+
+
+def test_heads_are_interleaved_until_the_cache_exceeds_l2() -> None:
+    assert _own_tile(GQA, Batch.extend([8192], [8192])).heads_inner
+    assert not _own_tile(GQA, Batch.extend([16384], [16384])).heads_inner
+
+
+def test_a_step_of_few_rows_brings_equal_bytes() -> None:
+    fp8 = Attention(32, 8, 128, kv_dtype="fp8_e4m3")
+    assert _own_tile(fp8, Batch.decode([4096])).block_n == 2 * _own_tile(GQA, Batch.decode([4096])).block_n
+    assert _own_tile(Attention(32, 8, 64), Batch.decode([4096])).block_n == 128
+    assert _own_tile(Attention(32, 8, 64, sliding_window=128), Batch.decode([4096])).block_n == 64
+    assert _own_tile(fp8, DECODE).tma
 
 
 def test_knob_choice_none_is_the_own_one() -> None:

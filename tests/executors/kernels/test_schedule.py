@@ -98,6 +98,20 @@ def test_own_choice_fills_the_device_and_leaves_a_full_one_alone() -> None:
     assert make_schedule(attention, many, tile, 0, H200_SMS).num_splits == 1
 
 
+def test_own_choice_splits_what_would_run_alone_at_the_end() -> None:
+    attention = Attention.mla(128)
+    even, ragged = [8192] * 66, [2048] * 65 + [67 * 8192 - 66 * 2048]
+    splits = {}
+    for name, kv_lens in (("even", even), ("ragged", ragged)):
+        batch = Batch.decode(kv_lens, page_size=64)
+        tile = default_tile(attention, batch, target=HOPPER)
+        schedule = make_schedule(attention, batch, tile, 0, H200_SMS)
+        splits[name] = schedule.num_splits
+        longest_part = (schedule.work[:, 3] - schedule.work[:, 2]).max()
+        assert longest_part <= 2 * sum(kv_lens) * 2 / H200_SMS
+    assert splits["even"] == 1 < splits["ragged"]
+
+
 def test_longest_work_comes_first() -> None:
     attention, batch = Attention(8, 8, 128), Batch.extend([1000], [1000])
     work = make_schedule(attention, batch, default_tile(attention, batch, target=HOPPER), 1, H200_SMS).work
