@@ -54,11 +54,11 @@ def backends(
     options = Options(
         tp=tp,
         page_size=page_size,
-        kv_cache_dtype=dtype(kv_cache_dtype),
+        kv_cache_dtype=kv_cache_dtype,
         spec_topk=spec_topk,
         deterministic=deterministic,
         cuda=cuda,
-        sglang=sglang or CURRENT,
+        sglang=CURRENT if sglang is None else sglang,
         cuda_graph=cuda_graph,
         max_requests=max_running_requests,
     )
@@ -108,11 +108,6 @@ def show_pair(model: "Model", profile: "Profile", options: "Options", pair: str,
         raise AnswerIsNo(f"{names[0]} for prefill and {names[1]} for decode cannot serve {model.name} together here")
 
 
-def dtype(spelled: str) -> str:
-    """Give a KV dtype as the tables spell it."""
-    return {"bfloat16": "bf16", "float16": "fp16"}.get(spelled, spelled)
-
-
 def of_backend(rows: "Sequence[Row]", name: str) -> "list[Row]":
     """Give the rows of one name; a name that is not there is wrong input."""
     from costmodel import UnknownBackend
@@ -137,7 +132,7 @@ def running(rows: "Sequence[Row]") -> list[str]:
 
 def sglang_default(model: "Model", profile: "Profile", options: "Options") -> dict[str, str | None]:
     """What SGLang takes when no backend is named."""
-    from costmodel.sglang import sglang_resolve
+    from costmodel.sglang import nearest_version, sglang_resolve
 
     args = ["--tp-size", str(options.tp)]
     if options.page_size is not None:
@@ -150,11 +145,13 @@ def sglang_default(model: "Model", profile: "Profile", options: "Options") -> di
         args += ["--speculative-eagle-topk", str(options.spec_topk), "--speculative-num-draft-tokens", drafts]
     if options.deterministic:
         args += ["--enable-deterministic-inference"]
-    try:
-        decision = sglang_resolve(model, profile, args, sglang=options.sglang)
-    except ValueError:
-        return {"prefill": None, "decode": None, "refused": f"no rules for SGLang {options.sglang}"}
-    return {"prefill": decision.prefill, "decode": decision.decode, "refused": decision.refused}
+    decision = sglang_resolve(model, profile, args, sglang=nearest_version(options.sglang))
+    return {
+        "prefill": decision.prefill,
+        "decode": decision.decode,
+        "refused": decision.refused,
+        "rules_of": decision.sglang,
+    }
 
 
 def judgement_json(judgement: "Judgement", default: dict[str, str | None], rows: "Sequence[Row]") -> dict[str, Any]:
@@ -239,7 +236,8 @@ def print_judgement(model: "Model", judgement: "Judgement", default: dict[str, s
     print_table(table)
     console = stdout_console()
     refused = f" and is refused ({default['refused']})" if default.get("refused") else ""
-    console.print(f"SGLang's default: prefill {default['prefill']}, decode {default['decode']}{refused}", markup=False)
+    rules = "" if default["rules_of"] == judgement.sglang_version else f" (by the rules of {default['rules_of']})"
+    console.print(f"SGLang's default{rules}: prefill {default['prefill']}, decode {default['decode']}{refused}")
     for line in remarks(model, judgement):
         console.print(line, markup=False)
 

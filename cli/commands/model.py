@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.errors import WrongInput
 from cli.options import JsonOption, KvDtypeOption, TpOption
 from cli.output import print_table, stdout_console, write_json
 
@@ -40,13 +39,9 @@ def show(
 
 def ranked_groups(model: "Model", tp: int, kv_cache_dtype: str, attention_dp: int = 1) -> "list[LayerGroup]":
     """Give the layer groups as one rank holds them."""
-    from costmodel.attention import DTYPE_BYTES
     from costmodel.models import group_per_rank
 
-    spelled = {"bfloat16": "bf16", "float16": "fp16"}.get(kv_cache_dtype, kv_cache_dtype)
-    if spelled != "auto" and spelled not in DTYPE_BYTES:
-        raise WrongInput(f"--kv-cache-dtype {kv_cache_dtype}: choose auto, {', '.join(DTYPE_BYTES)}")
-    return [group_per_rank(group, tp, spelled, attention_dp) for group in model.layer_groups]
+    return [group_per_rank(group, tp, kv_cache_dtype, attention_dp) for group in model.layer_groups]
 
 
 def model_json(model: "Model", groups: "list[LayerGroup]", tp: int) -> dict[str, Any]:

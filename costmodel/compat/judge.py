@@ -9,6 +9,7 @@ from costmodel.compat.facts import Options, group_facts, phase_facts, server_fac
 from costmodel.compat.packages import package_reasons
 from costmodel.compat.rules import Fact, Facts, Rule
 from costmodel.compat.tables import BackendTable, load_tables
+from costmodel.compat.versions import CURRENT, parse_version
 from costmodel.layer_group import Model
 from hwprofiles import Profile
 
@@ -88,7 +89,7 @@ def judge(
         options.sglang,
         tuple(_with_instead(row, running) for row in rows),
         tuple(_with_instead(row, running) for row in extra),
-        _warnings(profile, device, targets, options),
+        _warnings(profile, device, options),
     )
 
 
@@ -186,16 +187,17 @@ def _notes(fired: list[Rule], facts: Facts, renamed: str | None) -> tuple[str, .
     return (renamed, *notes) if renamed else notes
 
 
-def _warnings(
-    profile: Profile, device: Device, targets: Mapping[str, BackendTable], options: Options
-) -> tuple[str, ...]:
+def _warnings(profile: Profile, device: Device, options: Options) -> tuple[str, ...]:
     found: list[str] = []
     conflict = contradiction(profile)
     if conflict is not None:
         found.append(conflict)
     if device.platform == "other":
         found.append(f"{profile.name}: no rules for devices of {profile.vendor}")
-    unheld = [name for name, table in targets.items() if table.alias is None and not table.held]
-    if len(unheld) > len(targets) // 2:
-        found.append(f"the tables were not read for SGLang {options.sglang}; verdicts are those of the nearest release")
+    tables = load_tables(options.sglang).backends.values()
+    if parse_version(options.sglang) > parse_version(CURRENT) or any(not (t.alias or t.held) for t in tables):
+        found.append(
+            f"the tables were not read for SGLang {options.sglang}: verdicts are those of {CURRENT}; "
+            "'attnroof conformance WHEEL' names what changed"
+        )
     return tuple(found)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from costmodel.compat.rules import Rule, RuleError, read_rule
-from costmodel.compat.versions import CURRENT, Version, in_range, parse_version
+from costmodel.compat.versions import CURRENT, Version, check_covered, in_range, parse_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,9 @@ def load_tables(version: str = CURRENT) -> Tables:
     """Read the tables for one SGLang version.
 
     Raises:
-        ConfigError: The version is no release number.
+        ConfigError: The version is no release number, or older than the tables.
     """
+    check_covered(version)
     release = parse_version(version)
     entries = {entry["name"]: entry for entry in _toml("names.toml")["name"]}
     documented = sorted(name for name, entry in entries.items() if not entry.get("extra"))

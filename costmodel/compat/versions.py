@@ -1,11 +1,17 @@
 """SGLang releases as comparable numbers, and ranges of them as data files write them."""
 
 import re
+import tomllib
+from importlib.resources import files
 
 from costmodel.errors import ConfigError
 
-CURRENT = "0.5.23"
+_RELEASES = tomllib.loads(files("costmodel.compat").joinpath("data/names.toml").read_text("utf-8"))["releases"]
+
+CURRENT: str = _RELEASES["read_from"]
 """The release that the tables were read from."""
+OLDEST: str = _RELEASES["oldest"]
+"""The oldest release that the tables were compared with."""
 
 Version = tuple[int, ...]
 
@@ -23,6 +29,16 @@ def parse_version(text: str) -> Version:
     if match is None:
         raise ConfigError(f"SGLang version {text!r} is not a release number such as {CURRENT}")
     return tuple(int(part) for part in match[1].split("."))
+
+
+def check_covered(text: str) -> None:
+    """Check that the tables say something about a release.
+
+    Raises:
+        ConfigError: It is no release number, or older than the tables.
+    """
+    if parse_version(text) < parse_version(OLDEST):
+        raise ConfigError(f"SGLang {text} is older than these tables, which hold from {OLDEST} to {CURRENT}")
 
 
 def in_range(version: Version, clauses: str) -> bool:

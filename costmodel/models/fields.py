@@ -67,7 +67,7 @@ class Fields:
         if value is None or value is False or value == 0:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise self.error(f"{names[0]}={_short(value)} must be a positive number")
+            raise self.error(f"{names[0]}={short(value)} must be a positive number")
         return float(value)
 
     def flag(self, name: str, default: bool | None = None) -> bool | None:
@@ -76,7 +76,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, (bool, int)):
-            raise self.error(f"{name}={_short(value)} must be true or false")
+            raise self.error(f"{name}={short(value)} must be true or false")
         return bool(value)
 
     def text(self, *names: str) -> str | None:
@@ -95,7 +95,7 @@ class Fields:
             return None
         name = self.present(*names) or names[0]
         if not isinstance(value, (list, tuple)):
-            raise self.error(f"{name}={_short(value)} must be a list")
+            raise self.error(f"{name}={short(value)} must be a list")
         if len(value) > 4 * MAX_LAYERS:
             raise self.error(f"{name} has {len(value)} entries; at most {4 * MAX_LAYERS}")
         return list(value)
@@ -120,9 +120,9 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.error(f"{name}={_short(value)} must be a whole number")
+            raise self.error(f"{name}={short(value)} must be a whole number")
         if not low <= value <= high:
-            raise self.error(f"{name}={_short(value)} must be from {low} to {high}")
+            raise self.error(f"{name}={short(value)} must be from {low} to {high}")
         return value
 
     def per_layer(self, name: str, values: Sequence[Any], layers: int) -> list[Any]:
@@ -140,6 +140,7 @@ class Fields:
         return ConfigError(f"{self.where}: {message}")
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Give a value as text of at most 60 characters, for messages."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

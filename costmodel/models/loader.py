@@ -33,7 +33,8 @@ def load_model(path: str | Path) -> Model:
     """
     file = find_config(path)
     name = file.resolve().parent.name if file.name == "config.json" else file.stem
-    return read_model(read_object(file), name=name, where=str(path), file=file)
+    printable = "".join(char if char.isprintable() else "?" for char in name)
+    return read_model(read_object(file), name=printable, where=str(path), file=file)
 
 
 def read_model(config: dict[str, Any], *, name: str, where: str = "config.json", file: Path | None = None) -> Model:

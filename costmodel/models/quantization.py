@@ -16,6 +16,8 @@ KV_ALGORITHMS = {
     "fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "nvfp4": "nvfp4",
 }  # fmt: skip
 
+QUANTIZATION_FIELDS = ("quantization_config", "compression_config")
+
 
 def activation_dtype(fields: Fields, family: Family, notes: list[str]) -> str:
     """Give the dtype that queries and outputs have when served with `--dtype auto`."""
@@ -32,23 +34,36 @@ def activation_dtype(fields: Fields, family: Family, notes: list[str]) -> str:
 
 
 def read_quantization(config: dict[str, Any], text: dict[str, Any], path: Path | None) -> dict[str, Any]:
-    """Give `quantization_config`, or the sibling hf_quant_config.json's `quantization`; {} when absent.
+    """Give `quantization_config`, else the sibling hf_quant_config.json's `quantization`; {} when both are absent.
+
+    Where both are there the first counts, as servers read it; ModelOpt's mixed precision may leave the KV cache to the
+    sibling.
 
     Raises:
-        ConfigError: hf_quant_config.json is there but cannot be read.
+        ConfigError: One of them cannot be read.
     """
+    own = next(
+        (
+            dict(part[name])
+            for part in (text, config)
+            for name in QUANTIZATION_FIELDS
+            if isinstance(part.get(name), dict)
+        ),
+        {},
+    )
     sibling = path.parent / "hf_quant_config.json" if path is not None else None
-    if sibling is not None and sibling.is_file():
-        whole = read_object(sibling)
-        inner = whole.get("quantization", whole)
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{sibling}: quantization must be an object")
+    if sibling is None or not sibling.is_file():
+        return own
+    whole = read_object(sibling)
+    inner = whole.get("quantization", whole)
+    if not isinstance(inner, dict):
+        raise ConfigError(f"{sibling}: quantization must be an object")
+    if not own:
         return {"quant_method": "modelopt", **inner}
-    for part in (text, config):
-        for name in ("quantization_config", "compression_config"):
-            if isinstance(part.get(name), dict):
-                return dict(part[name])
-    return {}
+    mixed = own.get("quant_method", "modelopt") == "modelopt" and own.get("quant_algo") == "MIXED_PRECISION"
+    if mixed and _declared(own) is None and _declared(inner) is not None:
+        return {**own, "kv_cache_quant_algo": _declared(inner)}
+    return own
 
 
 def kv_cache_dtype(quantization: dict[str, Any], model_dtype: str, notes: list[str], unread: list[str]) -> str:

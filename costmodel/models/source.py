@@ -20,8 +20,8 @@ def find_config(path: str | Path) -> Path:
     Raises:
         ConfigError: There is none; the message says what to give instead.
     """
-    if "\0" in str(path):
-        raise ConfigError(f"{str(path)!r} is not a path")
+    if "\0" in str(path) or not str(path):
+        raise ConfigError(f"{str(path)!r} is not a path; give a Hugging Face config.json or the folder that holds it")
     target = Path(path)
     try:
         if target.is_dir():
@@ -31,6 +31,8 @@ def find_config(path: str | Path) -> Path:
             if any(target.glob("*.gguf")):
                 raise ConfigError(_gguf(target))
             raise ConfigError(f"{target} holds no config.json; give the model's Hugging Face config.json or its folder")
+        if target.exists() and not target.is_file():
+            raise ConfigError(f"{target} is neither a file nor a folder; give a Hugging Face config.json")
         if not target.is_file():
             raise ConfigError(f"{target} does not exist; give a Hugging Face config.json or the folder that holds it")
     except OSError as error:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from costmodel.errors import ConfigError
+from costmodel.models.fields import short
+from costmodel.models.quantization import QUANTIZATION_FIELDS
 
 NESTED = (
     "text_config",
@@ -33,9 +35,11 @@ def find_text_config(config: dict[str, Any], where: str) -> tuple[dict[str, Any]
     Raises:
         ConfigError: The file describes something else; the message says what it looks like.
     """
+    check_identity(config, where)
     nested = _nested(config)
     if nested is not None and (_describes_heads(nested[0]) or not _describes_heads(config)):
         part, path = nested
+        check_identity(part, f"{where}: {path}")
         top: dict[str, Any] = {
             k: config[k] for k in ("architectures", "torch_dtype", "dtype") if part.get(k) is None and k in config
         }
@@ -45,6 +49,26 @@ def find_text_config(config: dict[str, Any], where: str) -> tuple[dict[str, Any]
     if isinstance(config.get("model_type"), str) and not _looks_like_another_file(config):
         return config, ""
     raise ConfigError(f"{where}: {_what_else(config)}")
+
+
+def check_identity(part: dict[str, Any], where: str) -> None:
+    """Check the fields that say what a configuration is; everything else hangs on them.
+
+    Raises:
+        ConfigError: A field is of another type than in any published file.
+    """
+    names, model_type = part.get("architectures"), part.get("model_type")
+    if names is not None and not (isinstance(names, list) and all(_is_name(name) for name in names)):
+        raise ConfigError(f"{where}: architectures={short(names)} must be a list of class names")
+    if model_type is not None and not (model_type == "" or _is_name(model_type)):
+        raise ConfigError(f"{where}: model_type={short(model_type)} must be a name")
+    for name in (*NESTED[:5], *WRAPPERS[:1], *QUANTIZATION_FIELDS):
+        if part.get(name) is not None and not isinstance(part[name], dict):
+            raise ConfigError(f"{where}: {name}={short(part[name])} must be an object")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and value.isprintable()
 
 
 def _nested(config: dict[str, Any]) -> tuple[dict[str, Any], str] | None:

@@ -5,7 +5,7 @@ from costmodel.sglang.launch import LaunchChoice, LaunchPlan, LaunchRefused, sgl
 from costmodel.sglang.own_rules import warnings_on
 from costmodel.sglang.preference import WORKLOAD, Preference, preferred, without_attention_flags
 from costmodel.sglang.resolve import sglang_resolve
-from costmodel.sglang.tables import latest_version, sglang_aliases, supported_versions
+from costmodel.sglang.tables import latest_version, nearest_version, sglang_aliases, supported_versions
 from costmodel.sglang.vllm import vllm_launch
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Preference",
     "SglangDecision",
     "latest_version",
+    "nearest_version",
     "preferred",
     "sglang_aliases",
     "sglang_launch",

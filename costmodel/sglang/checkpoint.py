@@ -1,6 +1,6 @@
 """A model's config.json as SGLang's resolution reads it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.layer_group import Model
@@ -44,25 +44,28 @@ def model_facts(model: Model, lists: Lists, architectures: Mapping[str, str]) ->
         "learnable_sink": bool(_either(raw, text, "learnable_sink")),
         "encoder_decoder": arch in lists["ENCODER_DECODER"],
         "dsa": dsa,
-        "index_kpool": _either(raw, text, "index_kpool") or 1,
+        "index_kpool": _whole(_either(raw, text, "index_kpool")) or 1,
         "qsa": text.get("indexer_n_heads") is not None and arch == "Qwen4ExpForConditionalGeneration",
         "gdn": raw.get("model_type") in lists["GDN_TYPES"] or text.get("model_type") in lists["GDN_TYPES"],
         "short_conv": raw.get("model_type") in lists["SHORT_CONV_TYPES"],
-        "granite_mamba": "mamba" in (raw.get("layer_types") or ()),
+        "granite_mamba": "mamba" in _listed(raw.get("layer_types")),
         "minicpm_sparse": _minicpm(raw, "minicpm4") and raw.get("sparse_config") is not None,
         "minicpm_lightning": _minicpm(raw, "lightning-attn"),
         "sliding_window_pattern": _exaone_pattern(raw),
         "step3p": "Step3p5ForCausalLM" in (arch or "") or "Step3p7ForConditionalGeneration" in (arch or ""),
         "hrm_text": (raw.get("model_type") == "hrm_text" or arch == "HrmTextForCausalLM")
         and raw.get("prefix_lm", True),
-        "fused_qkv_heads": text.get("num_key_value_heads")
+        "fused_qkv_heads": _whole(text.get("num_key_value_heads"))
         if raw.get("attention_projection_layout") == "fused_qkv"
         else None,
         "multimodal": model.multimodal or text is not raw,
         "whole_prompt": arch in lists["WHOLE_PROMPT"],
         "total_kv_heads": _kv_heads(raw, text),
-        "state_chunk": raw.get("mamba_chunk_size") or raw.get("chunk_size") or _default_state_chunk(arch),
+        "state_chunk": _whole(raw.get("mamba_chunk_size"))
+        or _whole(raw.get("chunk_size"))
+        or _default_state_chunk(arch),
         "checkpoint_quantization": checkpoint_method(quantization),
+        "quantization_in_config": raw.get("quantization_config") is not None,
         "m3_nvfp4": checkpoint_method(quantization) == "mxfp8"
         and str(quantization.get("moe_quant_algo", "")).upper() == "NVFP4"
         and quantization.get("moe_quant_format") == "nvfp4-pack-quantized",
@@ -121,7 +124,7 @@ def _minicpm(raw: Config, mixer: str) -> bool:
         return False
     names = {
         "lightning-attn" if str(name).startswith("lightning") else "minicpm4"
-        for name in raw.get("mixer_types") or ("minicpm4",)
+        for name in _listed(raw.get("mixer_types")) or ("minicpm4",)
     }
     return mixer in names
 
@@ -138,8 +141,16 @@ def _kv_heads(raw: Config, text: Config) -> int | None:
     for name in (*KV_HEAD_FIELDS, "num_attention_heads"):
         heads = text.get(name)
         if heads is not None:
-            return heads if isinstance(heads, int) else None
+            return _whole(heads)
     return None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
 
 
 def _default_state_chunk(arch: str | None) -> int:

@@ -46,6 +46,7 @@ class SglangDecision:
     draft: str | None = None
     """Backend of the draft model where it is set apart."""
     tensor_parallel: int = 1
+    """Ranks that share the attention heads of one request: without data-parallel attention, `--tp-size` as given."""
     radix_cache: bool = True
     """Whether the prefix cache is on."""
     notes: tuple[str, ...] = ()

@@ -164,7 +164,7 @@ _DERIVED: dict[str, Callable[[Facts], Any]] = {
     "state_chunk_mismatch": _state_chunk_mismatch,
     "attention_dp_size": _attention_dp_size,
     "attention_dp": lambda f: _attention_dp_size(f) > 1,
-    "attention_tp": lambda f: max(1, f["tp"] // _attention_dp_size(f) // f["attention_cp"]),
+    "attention_tp": lambda f: max(1, f["tp"] // max(1, _attention_dp_size(f)) // max(1, f["attention_cp"])),
     "kv_heads": _kv_heads_per_rank,
     "large_hopper_vl": _large_hopper_vl,
     "nvfp4_sm100": _nvfp4_sm100,

@@ -39,8 +39,11 @@ def warnings_on(decision: SglangDecision, model: Model, profile: Profile) -> tup
     """Name what SGLang lets pass and the kernels do not run, or run wrongly."""
     if decision.refused or decision.prefill is None or decision.decode is None:
         return ()
-    options = options_for(decision.tensor_parallel, decision.page_size, decision.kv_cache_dtype or "auto")
-    return own_verdict(model, profile, (decision.prefill, decision.decode), options).refusals
+    try:
+        options = options_for(decision.tensor_parallel, decision.page_size, decision.kv_cache_dtype or "auto")
+        return own_verdict(model, profile, (decision.prefill, decision.decode), options).refusals
+    except ValueError as error:
+        return (f"the server dies when it builds the model: {error}",)
 
 
 def options_for(tensor_parallel: int, page_size: int | None, kv_cache_dtype: str) -> Options:

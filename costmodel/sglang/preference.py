@@ -70,11 +70,13 @@ def preferred(model: Model, profile: Profile, args: Sequence[str], decision: Sgl
         options = parse_arguments(args, decision.sglang)
     except BadArguments:
         return None
+    if decision.tensor_parallel < 1:
+        return None
     kv = str(options.get("kv_cache_dtype", "auto"))
     kv = kv if kv in KV_SPELLINGS else "auto"
     tp = int(options.get("tp_size", 1))
     try:
-        alone = _times_alone(model, profile, tp, kv)
+        alone = _times_alone(model, profile, decision.tensor_parallel, kv)
     except (MissingValue, ValueError):
         return None
     extend = sorted((t.extend[0], name) for name, t in alone.items())
@@ -84,10 +86,11 @@ def preferred(model: Model, profile: Profile, args: Sequence[str], decision: Sgl
         choice = LaunchChoice(prefill, name, None, kv, tensor_parallel=tp, other_flags=_other_flags(options))
         try:
             plan = sglang_launch(choice, model, profile, decision.sglang)
-        except LaunchRefused:
+        except (LaunchRefused, ValueError):
             continue
         times = Times(alone[prefill].extend, alone[name].decode)
-        return Preference(plan, prefill, name, times, _of_sglang(decision, alone), _evidence(model, profile, tp, name))
+        evidence = _evidence(model, profile, decision.tensor_parallel, name)
+        return Preference(plan, prefill, name, times, _of_sglang(decision, alone), evidence)
     return None
 
 

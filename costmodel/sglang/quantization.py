@@ -96,8 +96,9 @@ def is_known(method: str | None, facts: Config) -> bool:
 def _modelopt(config: Config) -> str | None:
     algo = str(config.get("quant_algo") or "")
     if algo == "MIXED_PRECISION":
-        layers = config.get("quantized_layers") or {}
-        algos = {str(v.get("quant_algo", "")).upper() for v in layers.values() if isinstance(v, Mapping)}
+        layers = config.get("quantized_layers")
+        infos = layers.values() if isinstance(layers, Mapping) else ()
+        algos = {str(info.get("quant_algo", "")).upper() for info in infos if isinstance(info, Mapping)}
         return "modelopt_mixed" if algos & {"NVFP4", "W4A16_NVFP4"} else "w4afp8"
     if "FP4" in algo:
         return "modelopt_fp4"

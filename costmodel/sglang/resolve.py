@@ -1,6 +1,7 @@
 """Runs a version's rules over a launch line: what SGLang would serve with, or why it refuses."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from costmodel.layer_group import Model
@@ -12,6 +13,7 @@ from costmodel.sglang.rules import Rule, evaluate
 from costmodel.sglang.tables import load_tables
 from hwprofiles import Profile
 
+_DIVISION = "SGLang divides by a size that is 0 in this line and dies: give sizes of at least 1"
 _WITHOUT_VALUES: tuple[Stage, ...] = ("cli", "resolve")
 
 
@@ -51,7 +53,7 @@ def sglang_resolve(model: Model, profile: Profile, args: Sequence[str], sglang: 
         stage=refused.refuse if refused else None,
         changed=changes,
         draft=facts["draft"],
-        tensor_parallel=max(1, facts["tp"]),
+        tensor_parallel=facts["attention_tp"] if facts["tp"] > 0 else facts["tp"],
         radix_cache=not facts["radix_off"],
         notes=notes,
     )
@@ -62,7 +64,11 @@ def _run(rules: Sequence[Rule], facts: Facts) -> tuple[tuple[Change, ...], Rule 
     fired: set[str] = set()
     changes: list[Change] = []
     for rule in rules:
-        if rule.group in fired or not evaluate(rule.when, facts):
+        try:
+            holds = rule.group not in fired and evaluate(rule.when, facts)
+        except ZeroDivisionError:
+            return tuple(changes), replace(rule, refuse=rule.refuse or "resolve", why=_DIVISION)
+        if not holds:
             continue
         if rule.group:
             fired.add(rule.group)

@@ -26,11 +26,18 @@ class SourceTree:
     _trees: dict[str, ast.Module] = field(default_factory=dict)
 
     def tree(self, name: str) -> ast.Module | None:
-        """Parse one file; None where the package has none of that name."""
+        """Parse one file; None where the package has none of that name.
+
+        Raises:
+            NotSglang: The file is too large or no Python.
+        """
         if name not in self.names:
             return None
         if name not in self._trees:
-            self._trees[name] = ast.parse(self._read(name), filename=name)
+            try:
+                self._trees[name] = ast.parse(self._read(name), filename=name)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                raise NotSglang(f"{name} in {self.path} cannot be parsed: {error}") from None
         return self._trees[name]
 
     def below(self, folder: str) -> Iterator[ast.Module]:
@@ -46,6 +53,8 @@ class SourceTree:
             data = (self.root / name).read_bytes()
         else:
             with zipfile.ZipFile(self.path) as wheel:
+                if wheel.getinfo(name).file_size > MAX_SOURCE_BYTES:
+                    raise NotSglang(f"{name} in {self.path} is too large; a source file has fewer bytes")
                 data = wheel.read(name)
         if len(data) > MAX_SOURCE_BYTES:
             raise NotSglang(f"{name} in {self.path} has {len(data)} bytes; a source file has fewer")
@@ -67,7 +76,7 @@ def open_source(path: str | Path) -> SourceTree:
         files = (p.relative_to(root).as_posix() for p in (root / "sglang" / "srt").rglob("*.py"))
         info = next(iter(sorted(root.glob("sglang-*.dist-info"))), None)
         return SourceTree(path, root, tuple(sorted(files)), _version(info.name if info else ""))
-    if not zipfile.is_zipfile(path):
+    if not path.is_file() or not zipfile.is_zipfile(path):
         raise NotSglang(f"{path} is neither a wheel nor a folder")
     with zipfile.ZipFile(path) as wheel:
         names = tuple(sorted(wheel.namelist()))

@@ -51,6 +51,16 @@ def latest_version() -> str:
     return supported_versions()[-1]
 
 
+def nearest_version(sglang: str) -> str:
+    """Name the newest version with rules of its own that is not newer than `sglang`, or the oldest.
+
+    Raises:
+        ValueError: `sglang` is not a version.
+    """
+    older = [v for v in supported_versions() if version_key(v) <= version_key(sglang)]
+    return older[-1] if older else supported_versions()[0]
+
+
 def sglang_aliases(sglang: str | None = None) -> Mapping[str, str]:
     """Give the backend names of a version that stand for others, such as `nsa` for `dsa`.
 
@@ -58,8 +68,7 @@ def sglang_aliases(sglang: str | None = None) -> Mapping[str, str]:
     """
     if sglang is None:
         return load_tables().aliases
-    older = [v for v in supported_versions() if version_key(v) <= version_key(sglang)]
-    return load_tables(older[-1] if older else supported_versions()[0]).aliases
+    return load_tables(nearest_version(sglang)).aliases
 
 
 @lru_cache(maxsize=4)
@@ -72,7 +81,7 @@ def load_tables(sglang: str | None = None) -> Tables:
     Raises:
         ValueError: There are no tables for this version; the message lists those there are.
     """
-    version = sglang or latest_version()
+    version = latest_version() if sglang is None else sglang
     if version not in supported_versions():
         raise ValueError(f"no rules for SGLang {version}; there are rules for {', '.join(supported_versions())}")
     raw = _read(version)

@@ -1,6 +1,7 @@
 """`attnroof sglang` and `attnroof conformance` as a user sees them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def test_what_sglang_accepts_and_kernels_do_not_is_warned_about():
     assert any("MLA" in warning for warning in document["warnings"])
 
 
+@pytest.mark.parametrize(("size", "says"), [("7", "not a multiple of tp=7"), ("0", "tp=0 must be at least 1")])
+def test_a_size_that_sglang_accepts_and_the_model_does_not_is_warned_about(size, says):
+    model = str(MODELS / "Llama-3.1-8B.json")
+    document = json.loads(run("sglang", "--model", model, "--gpu", "h200", "--json", "--", "--tp-size", size).stdout)
+    assert document["refused"] is None
+    assert says in document["warnings"][0]
+
+
 def test_a_refusal_ends_with_no():
     model = str(MODELS / "DeepSeek-V3.json")
     result = run("sglang", "--model", model, "--gpu", "h200", "--", "--attention-backend", "trtllm_mla")
@@ -65,6 +74,13 @@ def test_an_unknown_flag_is_a_refusal_of_the_parser():
     model = str(MODELS / "DeepSeek-V3.json")
     result = run("sglang", "--model", model, "--gpu", "h200", "--json", "--", "--no-such-flag")
     assert json.loads(result.stdout)["stage"] == "cli"
+
+
+def test_conformance_opens_files_and_folders_only(tmp_path):
+    os.mkfifo(tmp_path / "pipe.whl")
+    for path in (tmp_path / "pipe.whl", tmp_path / "nothing.whl", tmp_path):
+        result = run("conformance", str(path))
+        assert isinstance(result.exception, ValueError)
 
 
 @pytest.mark.parametrize("as_json", [True, False])

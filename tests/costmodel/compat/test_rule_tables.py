@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judging import MODELS, device, published
+from judging import MODELS, device, judged, made, published
 
 from costmodel import ConfigError
 from costmodel.compat import Options, judge
@@ -79,6 +79,14 @@ def test_conditions() -> None:
 )
 def test_version_ranges(version: str, clauses: str, inside: bool) -> None:
     assert in_range(parse_version(version), clauses) is inside
+
+
+def test_releases_beside_those_that_were_read() -> None:
+    assert not judged(made(), "h200", sglang="0.5.21").warnings
+    assert "not read for SGLang 0.5.24" in judged(made(), "h200", sglang="0.5.24").warnings[0]
+    for old in ("0.4", "0.5.19"):
+        with pytest.raises(ConfigError, match="older than these tables"):
+            judged(made(), "h200", sglang=old)
 
 
 def test_versions_that_are_none() -> None:

@@ -1,6 +1,7 @@
 """Bad input: one clear message, never a traceback of another kind."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_cases import CASES, LLAMA, config
 
-from costmodel import ConfigError, Model, load_model
+from costmodel import ConfigError, Model, load_model, sglang_resolve
+from costmodel.compat import judge
 from costmodel.models import read_model
 from costmodel.models.source import MAX_BYTES, parse_object
+from hwprofiles import load_profile
+
+H200 = load_profile("h200")
 
 
 def write(folder: Path, text: str, name: str = "config.json") -> Path:
@@ -51,6 +56,12 @@ def test_files_that_are_no_model(tmp_path: Path, text: str, message: str) -> Non
     ("fields", "message"),
     [
         ({"num_attention_heads": None}, "no num_attention_heads"),
+        ({"architectures": "LlamaForCausalLM"}, "architectures='LlamaForCausalLM' must be a list of class names"),
+        ({"architectures": [5]}, "architectures=.* must be a list of class names"),
+        ({"architectures": ["\x1b]0;x\x07"]}, "architectures=.* must be a list of class names"),
+        ({"model_type": []}, r"model_type=\[\] must be a name"),
+        ({"quantization_config": "fp8"}, "quantization_config='fp8' must be an object"),
+        ({"text_config": [1]}, r"text_config=\[1\] must be an object"),
         ({"num_hidden_layers": None}, "no num_hidden_layers"),
         ({"hidden_size": None}, "neither head_dim nor hidden_size"),
         ({"num_attention_heads": 31, "num_key_value_heads": 31}, "hidden_size=4096 is not a multiple"),
@@ -112,6 +123,20 @@ def test_a_missing_path_says_what_to_give(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="neither a file nor a folder"):
+        load_model(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="'' is not a path"):
+        load_model("")
+
+
+def test_a_folder_name_with_control_characters_is_made_printable(tmp_path: Path) -> None:
+    folder = tmp_path / "a\x1b[31mb"
+    folder.mkdir()
+    assert load_model(write(folder, json.dumps(LLAMA))).name == "a?[31mb"
+
+
 def test_infinity_elsewhere_is_no_obstacle(tmp_path: Path) -> None:
     text = json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]})
     assert load_model(write(tmp_path, text)).num_layers == 32
@@ -133,7 +158,8 @@ JSON_VALUES = st.recursive(
     max_leaves=8,
 )
 NAMES = sorted(
-    {name for fields, _ in CASES.values() for name in fields} | {"index_topk", "compress_ratios", "kv_lora_rank"}
+    {name for fields, _ in CASES.values() for name in fields}
+    | {"index_topk", "compress_ratios", "kv_lora_rank", "architectures", "quantization_config", "chunk_size"}
 )
 
 
@@ -152,6 +178,8 @@ def test_any_field_either_reads_or_is_refused(base: str, changes: dict[str, Any]
     if model is None:
         return
     assert model.layer_groups
+    sglang_resolve(model, H200, ["--page-size", "64"])
+    assert judge(model, H200).rows
     for group in model.layer_groups:
         attention = group.attention
         assert 1 <= group.layers <= 2 * model.num_layers

@@ -67,6 +67,23 @@ def test_a_sibling_file_declares_the_kv_dtype(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "kv"),
+    [
+        ({"quant_method": "fp8"}, "bf16"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "bf16"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "fp8_e4m3"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "NVFP4"}, "nvfp4"),
+    ],
+)
+def test_the_configs_own_quantisation_counts_before_the_siblings(tmp_path: Path, own: dict[str, Any], kv: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"quantization_config": own}))
+    sibling = {"quantization": {"quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(sibling))
+    model = load_model(tmp_path)
+    assert (model.kv_dtype, model.quantization["quant_method"]) == (kv, own["quant_method"])
+
+
+@pytest.mark.parametrize(
     ("fields", "expected"),
     [
         ({"torch_dtype": "bfloat16"}, "bf16"),

@@ -1,5 +1,7 @@
 """Single rules, each by a case worked out from SGLang's source."""
 
+from dataclasses import replace
+
 import pytest
 from sglang_cases import EAGLE_CHAIN, EAGLE_TREE, bare, device, latent_of, model_of, published, resolve
 
@@ -88,6 +90,15 @@ def test_what_sglang_serves_with(model, gpu, args, expected):
         (LLAMA, "h200", ("--dp-size", "2", "--attn-dp-size", "2"), "resolve", "exclude"),
         (LLAMA, "h200", ("--enable-hierarchical-cache", "--disable-radix-cache"), "resolve", "prefix cache"),
         (LLAMA, "h200", ("--nnodes", "2"), "check", "nodes"),
+        (LLAMA, "h200", ("--nnodes", "0"), "check", "size that is 0"),
+        (LLAMA, "h200", ("--page-size", "0"), "check", "size that is 0"),
+        (
+            model_of("Qwen3_5ForConditionalGeneration", model_type="qwen3_5"),
+            "h200",
+            ("--page-size", "0"),
+            "resolve",
+            "is 0",
+        ),
         (LLAMA, "h200", ("--enable-two-batch-overlap",), "check", "two-batch"),
         (LLAMA, "h200", ("--speculative-algorithm", "GUESS"), "resolve", "GUESS"),
         (LLAMA, "h200", ("--speculative-algorithm", "EAGLE", "--speculative-eagle-topk", "4"), "resolve", "together"),
@@ -161,6 +172,25 @@ def test_quantisation_depends_on_the_platform():
     assert resolve(gptq, "nvidia-t4").stage == "resolve"
     fp8 = model_of("LlamaForCausalLM", quantization_config={"quant_method": "fp8"})
     assert "drop the flag" in str(resolve(fp8, "h200", "--quantization", "awq").refused)
+
+
+def test_mixed_precision_beside_the_config_stops_nemotron_h():
+    mixed = {
+        "quant_method": "modelopt",
+        "quant_algo": "MIXED_PRECISION",
+        "quantized_layers": {"a": {"quant_algo": "NVFP4"}},
+    }
+    inside = model_of("NemotronHForCausalLM", quantization_config=mixed)
+    assert resolve(inside, "h200").refused is None
+    apart = replace(model_of("NemotronHForCausalLM"), quantization=mixed)
+    assert "copy its" in (resolve(apart, "h200").refused or "")
+
+
+def test_heads_are_divided_among_attention_ranks_only():
+    wide = resolve(LLAMA, "h200", "--tp-size", "16", "--enable-dp-attention", "--dp-size", "4")
+    assert wide.tensor_parallel == 4
+    assert resolve(LLAMA, "h200", "--tp-size", "16").tensor_parallel == 16
+    assert resolve(LLAMA, "h200", "--tp-size", "0").tensor_parallel == 0
 
 
 def test_changes_say_what_was_asked():

@@ -84,6 +84,21 @@ def test_why_of_a_name_that_is_none_lists_the_nearest() -> None:
     assert "flashinfer" in str(result.exception)
 
 
+def test_releases_that_were_not_read_are_told() -> None:
+    shown = run_json("Llama-3.1-8B", "h200", "--sglang", "0.5.24")
+    assert shown["sglang_default"]["rules_of"] == "0.5.23"
+    assert "not read for SGLang 0.5.24" in shown["warnings"][0]
+    assert run_json("Llama-3.1-8B", "h200", "--sglang", "0.5.21")["sglang_default"]["rules_of"] == "0.5.22"
+    for wrong in ("", "0.4", "x"):
+        assert isinstance(run("Llama-3.1-8B", "h200", "--sglang", wrong).exception, ValueError)
+
+
+def test_kv_dtypes_are_those_of_all_commands() -> None:
+    result = run("Llama-3.1-8B", "h200", "--kv-cache-dtype", "fp8")
+    assert result.exit_code == 2
+    assert "fp8_e4m3" in result.stderr
+
+
 def test_a_pair_is_judged_together() -> None:
     found = run_json("DeepSeek-V3", "h200", "--tp", "8", "--pair", "fa3,flashmla")
     assert (found["compatible"], found["page_size"], found["reasons"]) == (True, 64, [])
