@@ -11,6 +11,8 @@ from costmodel.serving.step import Step, StepModel, weakest
 
 ROUNDS = 40
 """Bisection steps for the number of running requests at a given rate."""
+MOST_BUSY = 0.999
+"""Largest share of time in prefill that the formulas for a rate are used with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,12 @@ class Service:
 class _State:
     load: Load
     running: float
+    arriving: float
+    """Requests that finish in one decode step, given that one does: in a closed loop as many arrive at its end."""
+    room: float
+    """Prompts that fit one prefill step."""
     together: int
-    """Requests that prefill in one step."""
-    waves: int
-    """Such steps that requests arriving together need."""
+    """Prompts of the prefill step that was timed."""
     devices: int
 
 
@@ -76,9 +80,10 @@ def serve(steps: StepModel, load: Load, memory: Memory) -> Service:
     """
     most = _most_running(load, memory, steps)
     running = float(load.concurrency) if load.concurrency is not None else _running_at(steps, load, memory, most)
-    arriving = 1.0 + (running - 1.0) / load.osl if running > 1 else 1.0
-    together = max(1, min(round(arriving), memory.chunked_prefill_size // (load.isl - load.cached)))
-    state = _State(load, running, together, -(-round(arriving) // together), steps.deployment.parallel.tp)
+    arriving = 1.0 + (running - 1.0) / max(1, load.osl - 1) if running > 1 else 1.0
+    room = max(1.0, memory.chunked_prefill_size / (load.isl - load.cached))
+    together = max(1, round(min(arriving, room)))
+    state = _State(load, running, arriving, room, together, steps.deployment.parallel.tp)
     prefill, decode = prefill_of(steps, load, together, memory), _decode(steps, load, running, memory)
 
     def rates(seconds: Callable[[Step], float]) -> Rates:
@@ -115,19 +120,33 @@ def _decode(steps: StepModel, load: Load, running: float, memory: Memory) -> Ste
 
 
 def _rates(state: _State, prefill: float, decode: float) -> Rates:
-    load, running = state.load, state.running
-    each, after = prefill / state.together, load.osl - 1
-    stay = after * decode + running * each
-    requests = running / stay
+    load, running, after = state.load, state.running, state.load.osl - 1
+    each = prefill / state.together
     if load.rate is None:
-        first = prefill * (state.waves + 1) / 2
+        requests = running / (after * decode + running * each)
+        first = each * (state.arriving + min(state.arriving, state.room)) / 2
+        stay = running / requests
     else:
         requests = load.rate
-        busy = min(load.rate * each, 0.999)
-        first = prefill + (1 - busy) * min(1.0, running) * decode / 2 + busy * each / (2 * (1 - busy))
+        busy = min(requests * each, MOST_BUSY)
+        first = _open_ttft(state, each, decode)
         stay = first + after * decode / (1 - busy)
     per_token = max(0.0, stay - first) / after if after else 0.0
     return Rates(first, per_token, requests * load.osl / state.devices, requests)
+
+
+def _open_ttft(state: _State, each: float, decode: float) -> float:
+    """Time to the first token when requests arrive at a rate.
+
+    A request waits for the rest of the step under way, then prefills with all that arrived in the same step.
+    """
+    rate = state.load.rate or 0.0
+    busy = min(rate * each, MOST_BUSY)
+    waits = decode * min(1.0, state.running)
+    prefill = each * (1 + rate * waits)
+    in_decode = waits / 2 + each * (1 + rate * waits)
+    in_prefill = prefill / 2 + each * (1 + rate * prefill)
+    return (1 - busy) * in_decode + busy * in_prefill
 
 
 def _running_at(steps: StepModel, load: Load, memory: Memory, most: int) -> float:
