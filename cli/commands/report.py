@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,9 @@ def report(
     records: Annotated[Path | None, typer.Option("--records", help="A file or folder of records.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="The page to write.")] = None,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for each chart as PNG and SVG.")] = None,
+    shape: Annotated[
+        str | None, typer.Option("--shape", help="Shape shown first, such as 'GQA 32/8, head 128'.")
+    ] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="Profile, where the device's own name has none.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="A config.json, to show what requests feel.")] = None,
     tp: TpOption = 1,
@@ -39,6 +44,8 @@ def report(
     source = read_source(config, records, gpu)
     service = service_of(source, model, tp, (isl, osl, concurrency))
     page = build(source, shlex.join(["attnroof", *sys.argv[1:]]), service)
+    if shape is not None:
+        page = page.showing(known_shape(shape, page.shapes))
     console = stderr_console()
     if html is not None:
         write_page(page, html)
@@ -58,6 +65,18 @@ def read_source(config: Path | None, records: Path | None, gpu: str | None) -> "
     if config is not None:
         return from_configurations(config, gpu)
     return from_records(records or PACKAGED, gpu)
+
+
+def known_shape(name: str, shapes: Sequence[str]) -> str:
+    """Check a shape's name.
+
+    Raises:
+        WrongInput: There are no measurements of it; the message names the nearest.
+    """
+    if name not in shapes:
+        near = get_close_matches(name, shapes, n=3, cutoff=0.3) or shapes[:3]
+        raise WrongInput(f"--shape {name!r} was not measured; near it: {'; '.join(near)}")
+    return name
 
 
 def service_of(source: "Source", model: str | None, tp: int, lengths: tuple[int, int, int]) -> "Section":

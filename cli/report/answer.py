@@ -8,7 +8,7 @@ from math import exp, log
 from cli.report.palette import colour_of
 from cli.report.source import Source, Workload
 from cli.report.tables import Cell, Column, DataTable, TableRow, number
-from cli.report.words import PHASE_NAMES, percent
+from cli.report.words import PHASE_NAMES, count_of, percent
 
 VERBS = {"extend": "prefill", "decode": "decode"}
 LEAST_GAIN = 0.01
@@ -90,9 +90,10 @@ def _tuned(source: Source) -> str:
     text = f"On {source.profile.name}, {uses or 'keep the default, which no measured choice of the server beats'}"
     gains = [row.gain for c in source.configurations for row in c.rows if row.gain]
     mean = exp(sum(map(log, gains)) / len(gains)) if gains else 1.0
+    batches = count_of(len(gains), "measured batch", "measured batches")
     if mean > 1 + LEAST_GAIN:
-        return f"{text}: the tuned choices are {mean:.2f}× as fast as the default over {len(gains)} measured batches."
-    return f"{text}: over {len(gains)} measured batches nothing beats the default by more than the noise."
+        return f"{text}: the tuned choices are {mean:.2f}× as fast as the default over {batches}."
+    return f"{text}: over {batches} nothing beats the default by more than the noise."
 
 
 def _uses(pairs: Sequence[tuple[str, str]]) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def winners_table(source: Source) -> DataTable:
     """List the measured winner of every workload, against the runner-up and against the defaults."""
-    names = ("measured", "predicted", "over next backend", "over best default", f"{OWN_KERNELS} takes", "noise")
+    names = ("measured", "predicted", "next backend", "best default", OWN_KERNELS, "noise")
     columns = (
         Column("workload"),
         Column("phase"),
@@ -28,7 +28,12 @@ def winners_table(source: Source) -> DataTable:
         *(Column(name, number=True) for name in names),
     )
     rows = tuple(_winner(w) for w in source.workloads)
-    return DataTable("winners-table", f"Fastest measured candidate of {len(rows)} workloads", columns, rows)
+    return DataTable(
+        "winners-table",
+        f"Fastest measured candidate of {count_of(len(rows), 'workload')}; × is another's time over the winner's",
+        columns,
+        rows,
+    )
 
 
 def _winner(w: Workload) -> TableRow:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
 
@@ -42,6 +42,10 @@ class Page:
     backends: tuple[tuple[str, str], ...]
     """Backend and the name of its colour."""
     facts: tuple[tuple[str, str], ...] = field(default=())
+
+    def showing(self, shape: str) -> "Page":
+        """Give the same page with another shape first."""
+        return replace(self, shapes=(shape, *(name for name in self.shapes if name != shape)))
 
 
 def render(page: Page) -> str:

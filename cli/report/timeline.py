@@ -18,11 +18,14 @@ UNEVEN = ("memory", "compute", "softmax", "latency")
 
 
 def timelines(source: Source) -> list[TimelineChart]:
-    """Draw, for each shape, the default and the best measured candidate of its most telling workload."""
+    """Draw, for each shape, the default and the best measured candidate of its most telling workload.
+
+    Records are asked where a split count gains most; a configuration, where its best choice gains most.
+    """
     charts = []
     for shape, workloads in source.shapes.items():
         swept = most_telling(workloads)
-        tuned = max((w for w in workloads if w.defaults), key=_gain, default=None)
+        tuned = max((w for w in workloads if w.defaults), key=_gain, default=None) if source.configurations else None
         pairs = ((w, pair(w)) for w, pair in ((swept, before_after), (tuned, fastest_pair)) if w is not None)
         found = next(((w, pair) for w, pair in pairs if pair is not None), None)
         if found is not None:

@@ -5,6 +5,7 @@
   const figures = [...document.querySelectorAll("figure[data-chart]")];
   const tables = [...document.querySelectorAll("table")];
   const state = { shape: data.first, phase: "all", off: new Set() };
+  const PAPER = 660;
   const narrow = window.matchMedia("(max-width: 640px)");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -73,13 +74,16 @@
     return [rest, own];
   }
 
-  function layoutOf(spec, width) {
+  // A width is given for paper only; on a screen charts follow their card.
+  function layoutOf(spec, width, paper) {
     const font = { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: "@ink" };
     const small = narrow.matches;
     const layout = {
       ...spec.layout,
       font,
       height: spec.height,
+      width: paper,
+      autosize: !paper,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       margin: { l: small ? 48 : 62, r: small ? 8 : 18, t: spec.layout.barmode ? 76 : spec.data.length > 1 ? 54 : 14, b: 50 },
@@ -107,7 +111,7 @@
     return lines.join("<br>");
   }
 
-  function draw() {
+  function draw(paper) {
     const style = getComputedStyle(root);
     const jobs = figures.map((figure, i) => {
       const spec = data.charts[i];
@@ -118,7 +122,7 @@
       let traces = spec.data.flatMap(filtered);
       if (narrow.matches) traces = traces.map((t) => (t.type === "heatmap" ? { ...t, texttemplate: "" } : t));
       const config = { displayModeBar: false, responsive: true, scrollZoom: false };
-      return Plotly.react(plot, coloured(traces, style), coloured(layoutOf(spec, plot.clientWidth), style), config);
+      return Plotly.react(plot, coloured(traces, style), coloured(layoutOf(spec, paper || plot.clientWidth, paper), style), config);
     });
     for (const section of document.querySelectorAll("section")) {
       const hint = section.querySelector(".hint");
@@ -195,11 +199,11 @@
     root.dataset.theme = now === "dark" ? "light" : "dark";
     changed();
   });
-  dark.addEventListener("change", draw);
-  narrow.addEventListener("change", draw);
+  dark.addEventListener("change", () => draw());
+  narrow.addEventListener("change", () => draw());
   window.addEventListener("hashchange", () => { read(); show(); });
   let before;
-  window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; draw(); });
+  window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; draw(PAPER); });
   window.addEventListener("afterprint", () => { if (before) root.dataset.theme = before; else delete root.dataset.theme; draw(); });
   read();
   show();

@@ -129,6 +129,16 @@ def test_wrong_input_says_what_to_do(arguments, message):
     assert message in str(error)
 
 
+def test_another_shape_may_stand_first(records_file, tmp_path):
+    pytest.importorskip("matplotlib")
+    arguments = ["--records", str(records_file), "--plots", str(tmp_path)]
+    assert CliRunner().invoke(app, [*arguments, "--shape", "MQA 8/1, head 128"]).exit_code == 0
+    assert not (tmp_path / "splits.png").exists()
+    error = CliRunner().invoke(app, [*arguments, "--shape", "MQA 8/1"]).exception
+    assert isinstance(error, WrongInput)
+    assert "MQA 8/1, head 128" in str(error)
+
+
 @pytest.mark.parametrize(("module", "option"), [("plotly.offline", "--html"), ("matplotlib", "--plots")])
 def test_missing_library_is_one_message(records_file, tmp_path, monkeypatch, module, option):
     monkeypatch.setitem(__import__("sys").modules, module, None)
