@@ -1,5 +1,6 @@
 """The entry point `attnroof`: lists the commands and turns errors into one message and an exit code."""
 
+import os
 import sys
 
 import typer
@@ -55,6 +56,14 @@ def main() -> None:
         sys.exit(ANSWER_IS_NO)
     except (WrongInput, ValueError, OSError) as error:
         fail(str(error))
+        sys.exit(WRONG_INPUT)
+    except Exception as error:
+        if os.environ.get("ATTNROOF_TRACEBACK"):
+            raise
+        fail(
+            f"this is a mistake in attnroof, not in the command: {type(error).__name__}: {error}; please report it "
+            "(ATTNROOF_TRACEBACK=1 shows where it happened)"
+        )
         sys.exit(WRONG_INPUT)
     except KeyboardInterrupt:
         fail("interrupted; run the same command with --resume to go on")
