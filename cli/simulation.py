@@ -83,6 +83,7 @@ class Run:
     def __post_init__(self) -> None:
         """Check the traffic before anything is worked out."""
         self.traffic.check()
+        self.has_slo = False
         self.reading = Reading(self.traffic.trace or "", self.traffic.time_unit, self.traffic.skip_bad_rows)
 
     @cached_property
@@ -125,7 +126,12 @@ class Run:
         )
 
     def simulate(self, slo: tuple[float | None, float | None]) -> Simulated:
-        """Run it, with progress on stderr."""
+        """Run it, with progress on stderr.
+
+        Args:
+            slo: Longest time to the first token and per further token, seconds; None is no limit.
+        """
+        self.has_slo = slo != (None, None)
         traffic, memory = self.traffic, memory_of(self.steps.deployment, self.steps.weights)
         with opened(traffic.trace) as lines, progress(traffic.total) as tell:
             requests = islice(self._requests(lines), traffic.total)
@@ -228,7 +234,8 @@ def print_result(result: Simulated, run: Run) -> None:
     lines = [
         f"{run.asked.model.name} on {tp} x {run.asked.profile.name}, {pair}, page {run.policy.page_size}",
         f"{result.requests} requests in {result.seconds:.1f} s: {result.requests_per_s:.2f} requests/s, "
-        f"{result.tokens_per_s / tp:.0f} output tokens/s a GPU; {result.goodput:.2f} requests/s keep the SLO",
+        f"{result.tokens_per_s / tp:.0f} output tokens/s a GPU"
+        + (f"; {result.goodput:.2f} requests/s keep the SLO" if run.has_slo else ""),
         f"{result.mean_running:.1f} requests run on average; at most {result.peak_kv_tokens} of "
         f"{run.policy.kv_tokens} KV tokens in use; {result.preemptions} preemptions; {result.cached_tokens} input "
         "tokens from the prefix cache",

@@ -115,7 +115,8 @@ def compared(asked: "Asked", result: "BenchResult", facts: "ServerFacts") -> Ing
         comparison = compare(steps, result, policy_for(steps, facts))
     except Incompatible as error:
         raise AnswerIsNo(f"{result.where}: {error}; is --gpu the device that it ran on?") from None
-    known = {"cuda_graph": facts.cuda_graph, "backend_known": facts.decode is not None}
+    in_step = result.concurrency is not None and result.rate is None and not (result.spread or result.lengths)
+    known = {"cuda_graph": facts.cuda_graph, "backend_known": facts.decode is not None, "in_step": in_step}
     explanation = explain(comparison, known, asked.model.num_layers)
     return Ingested(result, facts, prefill, decode, comparison, explanation)
 

@@ -118,7 +118,7 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
 
     Args:
         comparison: The figures.
-        facts: `cuda_graph` and `backend_known`, as far as known.
+        facts: `cuda_graph`, `backend_known` and `in_step` (equal requests in a closed loop), as far as known.
         layers: Layers of the model.
     """
     figure = comparison.largest
@@ -140,6 +140,10 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
         said.append(f"if CUDA graphs were off, launching alone would take about {eager * 1e3:.1f} ms a step (assumed)")
     if figure.name == "TTFT" and slower:
         said.append("a client's TTFT also holds tokenising, HTTP and the wait for the step under way")
+    if figure.name == "TTFT" and not slower and facts.get("in_step"):
+        said.append(
+            "equal requests in a closed loop finish, and prefill, together here; a client's jitter spreads them"
+        )
     if not facts.get("backend_known"):
         said.append("nothing tells which backend ran: give the server's log or its arguments")
     said.append(f"the most doubtful part of the step is {name} ({span})")
