@@ -10,9 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tour import ROOT, TOUR, refreshed
 
 if __name__ == "__main__":
+    os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "examples").symlink_to(ROOT / "examples")
-        os.chdir(folder)
-        text = refreshed(TOUR.read_text(encoding="utf-8"))
+        text = refreshed(TOUR.read_text(encoding="utf-8"), Path(folder))
     TOUR.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{TOUR} is up to date\n")
