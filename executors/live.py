@@ -22,6 +22,10 @@ class Catalogue:
         """Library and version behind a backend, or None where it is not installed."""
         return get_backend(backend).implementation()
 
+    def implementation_of(self, candidate: Candidate, attention: Attention, batch: Batch) -> tuple[str, str] | None:
+        """Library and version that run one candidate of a workload."""
+        return get_backend(candidate.backend).implementation_for(attention, batch, candidate.knobs)
+
     def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
         """All candidates that can run; the first of each backend has that backend's default knobs."""
         return tuple(c for name in self._names for c in get_backend(name).candidates(attention, batch, profile))

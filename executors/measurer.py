@@ -20,6 +20,10 @@ class Measurer(Protocol):
         """Library and version behind a backend, or None where it is not available."""
         ...
 
+    def implementation_of(self, candidate: Candidate, attention: Attention, batch: Batch) -> tuple[str, str] | None:
+        """Library and version that run one candidate of a workload; a backend may have several."""
+        ...
+
     def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
         """All candidates that can run; the first of each backend has that backend's default knobs."""
         ...

@@ -63,6 +63,10 @@ class ReplayMeasurer:
         """Library and version behind the backend's last record."""
         return self._implementations.get(backend)
 
+    def implementation_of(self, candidate: Candidate, attention: Attention, batch: Batch) -> tuple[str, str] | None:
+        """Library and version behind the candidate's backend."""
+        return self.implementation(candidate.backend)
+
     def workloads(self) -> tuple[_Workload, ...]:
         """What was recorded."""
         return tuple(self._rows)

@@ -51,6 +51,10 @@ class SimulatedMeasurer(Catalogue):
         """The implementation that the cost model describes."""
         return implementation_of(backend)
 
+    def implementation_of(self, candidate: Candidate, attention: Attention, batch: Batch) -> tuple[str, str] | None:
+        """Library and version behind the candidate's backend."""
+        return self.implementation(candidate.backend)
+
     def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
         """All points that the backends allow and the cost model knows, installed or not."""
         found: list[Candidate] = []

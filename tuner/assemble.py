@@ -13,7 +13,7 @@ from tuner.spec import spec_of
 from tuner.verdict import Times, Verdict, decide
 from tuner.workload import Workload
 
-Implementation = Callable[[str], tuple[str, str] | None]
+Implementation = Callable[[Candidate], tuple[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Picker:
         times = found.times.get(key)
         spread = timing(times) if times else None
         known = found.known.get(key)
-        name, version = found.implementation(candidate.backend) or ("unknown", "unknown")
+        name, version = found.implementation(candidate) or ("unknown", "unknown")
         return Choice(
             backend=candidate.backend,
             implementation=name,

@@ -1,9 +1,9 @@
 """The search for one workload: propose, measure, learn, stop, and measure once more what is close."""
 
-import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from costmodel.record import RecordedDevice
 from executors.measurer import Measurer
@@ -101,7 +101,7 @@ class _Search:
             self._space,
             self._strategy,
             tools.owner,
-            tools.measurer.implementation,
+            partial(tools.measurer.implementation_of, attention=attention, batch=batch),
             tools.seed,
             tools.grace_seconds,
         )
@@ -133,17 +133,14 @@ class _Search:
 
     def _run(self, tickets: list[Ticket]) -> None:
         outcomes = self._measure([t.candidate for t in tickets])
-        unused = []
         group = uuid.uuid4().hex[:8]
-        for ticket in tickets:
-            outcome = outcomes.get(ticket.candidate.key)
-            if outcome is None:
-                unused.append(ticket)
-                continue
+        told = [t for t in tickets if t.candidate.key in outcomes]
+        for ticket in told:
+            outcome = outcomes[ticket.candidate.key]
             line = self._tools.record(self._workload, ticket.candidate, outcome)
             self._session.tell(ticket, outcome, group=group, record=line)
-            self._observe(ticket.candidate, outcome)
-        self._session.put_back(unused)
+        self._session.put_back(t for t in tickets if t not in told)
+        self._observe([(t.candidate, outcomes[t.candidate.key]) for t in told])
 
     def _measure(self, candidates: list[Candidate]) -> dict[str, Outcome]:
         self._tools.observe(Measuring(self._workload, tuple(candidates)))
@@ -215,19 +212,20 @@ class _Search:
             times=self._times(),
             skipped=len(self._strategy.cannot_win(known)),
             complete=self._complete,
-            implementation=self._tools.measurer.implementation,
+            implementation=partial(self._tools.measurer.implementation_of, attention=attention, batch=batch),
             rejections={backend: "; ".join(r.reasons) for backend, r in rejections.items()},
         )
         row = assemble(self._workload, found)
         self._tools.observe(Finished(self._workload, row))
         return row
 
-    def _observe(self, candidate: Candidate, outcome: Outcome) -> None:
+    def _observe(self, outcomes: list[tuple[Candidate, Outcome]]) -> None:
         times = self._times()
         best = min(times, key=lambda key: timing(times[key]).seconds, default=None)
-        seconds = timing(times[best]).seconds if best else math.nan
         found = self._space.by_key()[best] if best else None
-        self._tools.observe(Tried(self._workload, candidate, outcome, found, seconds if best else None))
+        seconds = timing(times[best]).seconds if best else None
+        for candidate, outcome in outcomes:
+            self._tools.observe(Tried(self._workload, candidate, outcome, found, seconds))
 
 
 def _seconds(outcome: Outcome) -> tuple[float, ...]:

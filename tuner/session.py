@@ -21,6 +21,8 @@ MAX_ATTEMPTS = 2
 """A candidate that took its worker down this often is given up."""
 GRACE_SECONDS = 60.0
 """A claim on another host that was not renewed for so long belongs to a dead worker."""
+RESULT = "result"
+"""Trial attribute that holds candidate, outcome, repeats, library version, group and record."""
 CONFIRMATION = "#confirmation"
 """Marks the claim of a round of fresh repeats, which is no candidate."""
 _TRIES = 4
@@ -53,6 +55,14 @@ class Known:
     eager_seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a study holds while its lock is held: only this worker claims meanwhile."""
+
+    known: dict[str, Known]
+    held: set[str]
+
+
 class Strategy(Protocol):
     """Where the search looks next."""
 
@@ -74,7 +84,7 @@ class Session:
     space: Space
     strategy: Strategy
     owner: Owner
-    implementation: Callable[[str], tuple[str, str] | None]
+    implementation: Callable[[Candidate], tuple[str, str] | None]
     """Library and version behind a backend; results of other versions do not count."""
     seed: int = 0
     grace_seconds: float = GRACE_SECONDS
@@ -82,6 +92,7 @@ class Session:
     """Trials of dead workers that were put back."""
     _study: optuna.Study = field(init=False)
     _mine: dict[str, Ticket] = field(default_factory=dict)
+    _view: "_View | None" = None
 
     def __post_init__(self) -> None:
         """Open the study."""
@@ -141,12 +152,13 @@ class Session:
             outcome: How it ended.
             notes: Kept with the trial: `group` measured together, `record` line.
         """
+        implementation = self.implementation(ticket.candidate)
+        result = {**_result(ticket.candidate, outcome), "implementation": implementation, **notes}
 
         def action() -> None:
-            storage, trial_id = self.store.storage, self._trial(ticket.number)._trial_id
-            if not self._trial(ticket.number).state.is_finished():
-                for name, value in {**_attributes(ticket.candidate, outcome), **notes}.items():
-                    storage.set_trial_user_attr(trial_id, name, value)
+            trial = self._trial(ticket.number)
+            if not trial.state.is_finished():
+                self.store.storage.set_trial_user_attr(trial._trial_id, RESULT, result)
                 match outcome:
                     case Measured(seconds=seconds):
                         self._study.tell(ticket.number, timing(seconds).seconds, skip_if_finished=True)
@@ -167,10 +179,12 @@ class Session:
 
     def known(self) -> dict[str, Known]:
         """What any worker has measured with the versions that count, candidate key to what came out."""
+        if self._view is not None:
+            return self._view.known
         trials = self.store.retry(lambda: self._study.get_trials(deepcopy=False))
         out = {}
         for trial in trials:
-            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and "outcome" in trial.user_attrs:
+            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and RESULT in trial.user_attrs:
                 known = _known(trial, self.space)
                 if known is not None and self._current(known):
                     out[known.candidate.key] = known
@@ -178,6 +192,8 @@ class Session:
 
     def held(self) -> frozenset[str]:
         """Keys of all candidates that somebody measures or has measured."""
+        if self._view is not None:
+            return frozenset(self._view.held)
         claims = self.store.retry(lambda: self.store.claims.of(self.name))
         return frozenset(c.candidate for c in claims if not c.candidate.startswith(CONFIRMATION))
 
@@ -191,25 +207,34 @@ class Session:
         return len(outdated)
 
     def _take(self, count: int) -> list[Ticket]:
-        tickets: list[Ticket] = []
         with self.store.claims.lock(self.name):
             self._recover()
-            misses = 0
-            while len(tickets) < count:
-                if not self._waiting() and self.strategy.done(self):
-                    break
-                ticket = self._ask()
-                if ticket is None:
-                    misses += 1
-                    if misses % _TRIES == 0:
-                        self._enqueue_next()
-                elif not self._suspect(ticket):
-                    tickets.append(ticket)
-                elif tickets:
-                    self._requeue(ticket.candidate.key, ticket.number, attempt=0)
-                    break
-                else:
-                    return [ticket]
+            self._view = _View(self.known(), set(self.held()))
+            try:
+                return self._claim(count, self._view)
+            finally:
+                self._view = None
+
+    def _claim(self, count: int, view: "_View") -> list[Ticket]:
+        tickets: list[Ticket] = []
+        misses = 0
+        while len(tickets) < count:
+            if not self._waiting() and self.strategy.done(self):
+                break
+            ticket = self._ask()
+            if ticket is None:
+                misses += 1
+                if misses % _TRIES == 0:
+                    self._enqueue_next()
+                continue
+            view.held.add(ticket.candidate.key)
+            if not self._suspect(ticket):
+                tickets.append(ticket)
+            elif tickets:
+                self._requeue(ticket.candidate.key, ticket.number, attempt=0)
+                break
+            else:
+                return [ticket]
         return tickets
 
     def _suspect(self, ticket: Ticket) -> bool:
@@ -228,7 +253,6 @@ class Session:
         trial = self._study.ask()
         candidate = self._suggest(trial)
         if candidate is not None and self.store.claims.claim(self.name, candidate.key, trial.number, self.owner):
-            trial.set_user_attr("implementation", self.implementation(candidate.backend))
             return Ticket(candidate, trial.number)
         why = "not a candidate" if candidate is None else "measured by another trial"
         trial.set_user_attr("dropped", why)
@@ -292,14 +316,14 @@ class Session:
             self.store.claims.drop(self.name, claim)
 
     def _current(self, known: Known) -> bool:
-        now = self.implementation(known.candidate.backend)
+        now = self.implementation(known.candidate)
         return now is None or known.implementation is None or same_implementation(known.implementation, now)
 
     def _trial(self, number: int) -> FrozenTrial:
         return self._study.get_trials(deepcopy=False)[number]
 
 
-def _attributes(candidate: Candidate, outcome: Outcome) -> dict[str, Any]:
+def _result(candidate: Candidate, outcome: Outcome) -> dict[str, Any]:
     out: dict[str, Any] = {"candidate": candidate.key}
     match outcome:
         case Measured(seconds=seconds):
@@ -314,7 +338,7 @@ def _attributes(candidate: Candidate, outcome: Outcome) -> dict[str, Any]:
 
 
 def _known(trial: FrozenTrial, space: Space) -> Known | None:
-    attrs: Mapping[str, Any] = trial.user_attrs
+    attrs: Mapping[str, Any] = trial.user_attrs[RESULT]
     candidate = space.by_key().get(attrs["candidate"])
     if candidate is None:
         return None

@@ -115,7 +115,9 @@ class Recorder:
     def __call__(self, workload: Workload, candidate: Candidate, outcome: Outcome) -> str:
         """Write the record and return its line."""
         what = Measurement(workload.attention, workload.batch, self.measurer.environment())
-        record = to_record(what, candidate, outcome, self.measurer.implementation(candidate.backend))
+        record = to_record(
+            what, candidate, outcome, self.measurer.implementation_of(candidate, workload.attention, workload.batch)
+        )
         append_records(self.path, [record])
         return record.to_line()
 

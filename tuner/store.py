@@ -124,6 +124,8 @@ def open_store(url: str | None, *, wait: bool = False) -> Store:
         try:
             with _alone(url):
                 storage = RDBStorage(url, engine_kwargs=options)
+            if sqlite:
+                _quicken(storage.engine)
             return Store(url, storage, SqlClaims(storage.engine))
         except (ImportError, NoSuchModuleError) as error:
             hint = "pip install 'attnroof[fleet]'" if "postgresql" in url else "see SQLAlchemy's list of drivers"
@@ -149,6 +151,17 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
         if inside and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
+
+
+def _quicken(engine: sa.Engine) -> None:
+    """Let SQLite write ahead: as safe against killed processes, and ten times quicker than a sync for every commit."""
+
+    def prepare(connection: Any, _: Any) -> None:
+        connection.execute("pragma journal_mode=wal")
+        connection.execute("pragma synchronous=normal")
+
+    engine.dispose()
+    sa.event.listen(engine, "connect", prepare)
 
 
 @contextmanager

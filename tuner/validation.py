@@ -66,20 +66,20 @@ def validate_row(
     configuration: Configuration, row: Row, measurer: Measurer, profile: Profile, *, seed: int = 0, repeats: int = 9
 ) -> Checked:
     """Measure a row's winner beside its default and runner-up, and judge it."""
-    attention = configuration.to_attention()
+    attention, batch = configuration.to_attention(), row.batch(configuration.page_size)
     rivals = _different([row.best, row.sglang_default, row.runner_up])
-    outcomes = measurer.measure(
-        attention, row.batch(configuration.page_size), [c.candidate for c in rivals], seed=seed, repeats=repeats
-    )
-    return judge(row, rivals, outcomes, measurer)
+    outcomes = measurer.measure(attention, batch, [c.candidate for c in rivals], seed=seed, repeats=repeats)
+    return judge(row, rivals, outcomes, measurer.implementation_of(row.best.candidate, attention, batch))
 
 
-def judge(row: Row, rivals: Sequence[Choice], outcomes: Mapping[str, Outcome], measurer: Measurer) -> Checked:
+def judge(
+    row: Row, rivals: Sequence[Choice], outcomes: Mapping[str, Outcome], implementation: tuple[str, str] | None
+) -> Checked:
     """Compare what was saved with what came out now."""
     best = row.best.candidate
     now = {c.candidate.key: o for c in rivals if isinstance(o := outcomes.get(c.candidate.key), Measured)}
     now_us = {key: 1e6 * timing(o.seconds).seconds for key, o in now.items()}
-    upgraded = _upgraded(row.best, measurer)
+    upgraded = _upgraded(row.best, implementation)
     own = outcomes.get(best.key)
     if not isinstance(own, Measured):
         return Checked(row, "gone" if own is not None else "not_measured", now_us, f"{best.key}: {_why(own)}{upgraded}")
@@ -102,8 +102,8 @@ def _different(choices: Sequence[Choice | None]) -> list[Choice]:
     return list({c.candidate.key: c for c in choices if c is not None}.values())
 
 
-def _upgraded(choice: Choice, measurer: Measurer) -> str:
-    old, now = (choice.implementation, choice.implementation_version), measurer.implementation(choice.backend)
+def _upgraded(choice: Choice, now: tuple[str, str] | None) -> str:
+    old = (choice.implementation, choice.implementation_version)
     if now is None or same_implementation(old, now):
         return ""
     return f"; it was tuned with {' '.join(old)}, here is {' '.join(now)}"

@@ -48,7 +48,11 @@ def test_after_kill_9_only_the_trial_in_flight_is_run_again(die_at: str, tmp_pat
     assert json.loads(resumed.stdout)["recovered"] >= 1
     trials = finished(url)
     assert not [t for t in trials if t.state in (TrialState.RUNNING, TrialState.WAITING)]
-    done = Counter((t.user_attrs["candidate"], t.user_attrs.get("group")) for t in trials if "outcome" in t.user_attrs)
+    done = Counter(
+        (t.user_attrs["result"]["candidate"], t.user_attrs["result"].get("group"))
+        for t in trials
+        if "result" in t.user_attrs
+    )
     assert max(done.values()) == 1
     before = len(measured(tmp_path))
     again = run_worker(url, tmp_path)
@@ -61,10 +65,10 @@ def test_a_candidate_that_kills_its_worker_every_time_is_given_up(tmp_path: Path
     culprit = candidate("fa3", 8).key
     codes = [run_worker(url, tmp_path, die_at=culprit).returncode for _ in range(2 * MAX_ATTEMPTS + 1)]
     assert codes == [-9] * 2 * MAX_ATTEMPTS + [0]
-    given_up = [t for t in finished(url) if t.user_attrs.get("outcome") == "crashed"]
-    assert {t.user_attrs["candidate"] for t in given_up} == {culprit}
+    given_up = [t for t in finished(url) if t.user_attrs.get("result", {}).get("outcome") == "crashed"]
+    assert {t.user_attrs["result"]["candidate"] for t in given_up} == {culprit}
     assert len(given_up) == 2
-    assert f"died {MAX_ATTEMPTS} times" in given_up[0].user_attrs["reason"]
+    assert f"died {MAX_ATTEMPTS} times" in given_up[0].user_attrs["result"]["reason"]
 
 
 def test_a_clock_set_back_does_not_touch_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

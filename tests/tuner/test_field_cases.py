@@ -106,7 +106,7 @@ def test_an_upgrade_that_made_the_winner_slower_is_said() -> None:
         return Measured(tuple(seconds * f for f in (1, 1.001, 0.999, 1, 1)), Accuracy(0, 1))
 
     outcomes = {r.candidate.key: now(r.candidate, s) for r, s in zip(rivals, (130e-6, 100e-6), strict=True) if r}
-    checked = judge(saved, [r for r in rivals if r], outcomes, device)
+    checked = judge(saved, [r for r in rivals if r], outcomes, device.implementation(saved.best.backend))
     assert checked.finding == "lost"
     assert "23.1 % faster" in checked.text
     assert "tuned with flash_attn_interface 3.0.0, here is flash_attn_interface 3.1.0" in checked.text

@@ -47,7 +47,7 @@ def told(store: Store) -> Counter[tuple[int, str]]:
     studies = store.storage.get_all_studies()
     trials = [(s._study_id, t) for s in studies for t in store.storage.get_all_trials(s._study_id)]
     assert not [t for _, t in trials if t.state is TrialState.RUNNING]
-    return Counter((study, t.user_attrs["candidate"]) for study, t in trials if "outcome" in t.user_attrs)
+    return Counter((study, t.user_attrs["result"]["candidate"]) for study, t in trials if "result" in t.user_attrs)
 
 
 def test_eight_workers_lose_nothing_and_measure_nothing_twice(server: PostgresServer, tmp_path: Path) -> None:
@@ -56,7 +56,8 @@ def test_eight_workers_lose_nothing_and_measure_nothing_twice(server: PostgresSe
     wait_for(tmp_path / "measured.jsonl", lines=4)
     server.restart(pause=0.5)
     codes = {name: end(worker) for name, worker in workers.items()}
-    assert all(code == 0 for name, (code, _) in codes.items() if name not in doomed), codes
+    failed = {name: text for name, (code, text) in codes.items() if code not in (0, -9 if name in doomed else 0)}
+    assert not failed, "\n".join(f"{name}: {text}" for name, text in failed.items())
     killed = [name for name, (code, _) in codes.items() if code == -9]
     answers = told(open_store(server.url))
     assert max(answers.values()) == 1

@@ -73,7 +73,7 @@ def test_rows_of_another_library_version_are_marked_with_one_warning(
 ) -> None:
     path = write(configuration([row(version="3.0.0")]), places / "packaged")
     before = path.read_text()
-    monkeypatch.setattr(lookup, "installed", lambda backend: ("flash_attn_interface", "3.1.0"))
+    monkeypatch.setattr(lookup, "installed", lambda *_: ("flash_attn_interface", "3.1.0"))
     for _ in range(2):
         found = find_configuration(GQA, H200)
     assert found.configuration is not None
@@ -84,7 +84,7 @@ def test_rows_of_another_library_version_are_marked_with_one_warning(
     assert (marked.best.high_us or 0) > 1.1 * (saved.measured_us or 0)
     assert caplog.text.count("rows of other versions") == 1
     assert path.read_text() == before
-    monkeypatch.setattr(lookup, "installed", lambda backend: ("flash_attn_interface", "3.0.7"))
+    monkeypatch.setattr(lookup, "installed", lambda *_: ("flash_attn_interface", "3.0.7"))
     again = find_configuration(GQA, H200)
     assert again.configuration is not None
     assert again.configuration.decode["8:4096"].status == "measured"

@@ -122,7 +122,11 @@ def test_library_upgrade_measures_again_and_keeps_the_old_trials(tmp_path: Path)
     assert candidate("fa3", 0).key in new.measured_keys()
     assert not [key for key in new.measured_keys() if key.startswith("triton") and key in old.measured_keys()]
     study = open_store(sqlite(tmp_path))
-    versions = [t.user_attrs.get("implementation") for n in study.names() for t in study.study(n, None).get_trials()]  # type: ignore[arg-type]
+    versions = [
+        t.user_attrs.get("result", {}).get("implementation")
+        for n in study.names()
+        for t in study.study(n, None).get_trials()
+    ]  # type: ignore[arg-type]
     assert ["flash_attn_interface", "3.0.0"] in versions
     assert ["flash_attn_interface", "3.1.0"] in versions
 

@@ -57,6 +57,9 @@ class FakeMeasurer:
     def implementation(self, backend: str) -> tuple[str, str] | None:
         return {"fa3": ("flash_attn_interface", self.version), "triton": ("sglang", "0.5.23")}[backend]
 
+    def implementation_of(self, candidate: Candidate, attention: Attention, batch: Batch) -> tuple[str, str] | None:
+        return self.implementation(candidate.backend)
+
     def candidates(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
         return all_candidates()
 
