@@ -20,7 +20,7 @@ from costmodel.serving.outcome import Simulated
 from costmodel.serving.policy import Policy, Speculation, policy_of
 from costmodel.serving.request import Request
 from costmodel.serving.simulate import simulate
-from costmodel.serving.traces import Reading, read_trace
+from costmodel.serving.traces import LONGEST_LINE, Reading, read_trace
 
 DEFAULT_REQUESTS = 10_000
 
@@ -147,6 +147,8 @@ class Run:
             lengths = Lengths(traffic.isl or 0, traffic.osl or 0, traffic.spread, traffic.prefix_share)
             return synthetic(lengths, traffic.count or DEFAULT_REQUESTS, self.seed, traffic.rps, traffic.cv)
         requests = read_trace(lines, self.reading)
+        if self.reading.untimed and traffic.rps is None and traffic.concurrency is None:
+            raise WrongInput(f"{traffic.trace} has no arrival times: give --rps R or --concurrency N")
         return requests if traffic.rps is None else respaced(requests, traffic.rps, self.seed)
 
 
@@ -169,7 +171,7 @@ def opened(path: str | None) -> Iterator[Iterator[str]]:
     if not Path(path).is_file():
         raise WrongInput(f"{path} is no file; give a trace in one of the formats that --help names")
     with Path(path).open(encoding="utf-8", errors="replace", newline="") as lines:
-        yield iter(lines)
+        yield iter(lambda: lines.readline(LONGEST_LINE), "")
 
 
 @contextmanager

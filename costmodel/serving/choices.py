@@ -30,6 +30,11 @@ class Asked:
         """The same for the compatibility rules."""
         return Options(tp=self.parallel.tp, page_size=self.page_size, kv_cache_dtype=self.kv_cache_dtype)
 
+    @property
+    def expert_flags(self) -> tuple[str, ...]:
+        """Flags of expert parallelism."""
+        return ("--ep-size", str(self.parallel.ep)) if self.parallel.ep > 1 else ()
+
     def deployment(self, prefill: str, decode: str, page_size: int) -> Deployment:
         """The server with its backends."""
         return Deployment(self.model, self.profile, prefill, decode, self.parallel, page_size, self.kv_cache_dtype)
@@ -89,7 +94,7 @@ def default_pair(asked: Asked) -> Pair | str:
     """Give the pair that SGLang takes by itself, or why it refuses."""
     tp = ("--tp-size", str(asked.parallel.tp)) if asked.parallel.tp > 1 else ()
     page = ("--page-size", str(asked.page_size)) if asked.page_size is not None else ()
-    flags = (*tp, *page, "--kv-cache-dtype", asked.kv_cache_dtype)
+    flags = (*tp, *page, "--kv-cache-dtype", asked.kv_cache_dtype, *asked.expert_flags)
     decision = sglang_resolve(asked.model, asked.profile, flags)
     if decision.refused or decision.prefill is None or decision.decode is None:
         return decision.refused or "SGLang has no default here"
@@ -102,7 +107,14 @@ def _pair(asked: Asked, prefill: str, decode: str) -> Pair | tuple[str, ...]:
     if verdict.reasons:
         return verdict.reasons
     page = asked.page_size or verdict.page_size
-    choice = LaunchChoice(prefill, decode, page, asked.kv_cache_dtype, tensor_parallel=asked.parallel.tp)
+    choice = LaunchChoice(
+        prefill,
+        decode,
+        page,
+        asked.kv_cache_dtype,
+        tensor_parallel=asked.parallel.tp,
+        other_flags=asked.expert_flags,
+    )
     try:
         plan = sglang_launch(choice, asked.model, asked.profile)
     except LaunchRefused as error:

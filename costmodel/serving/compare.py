@@ -141,9 +141,7 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
     if figure.name == "TTFT" and slower:
         said.append("a client's TTFT also holds tokenising, HTTP and the wait for the step under way")
     if figure.name == "TTFT" and not slower and facts.get("in_step"):
-        said.append(
-            "equal requests in a closed loop finish, and prefill, together here; a client's jitter spreads them"
-        )
+        said.append("equal requests in a closed loop prefill together here; a client's jitter spreads them")
     if not facts.get("backend_known"):
         said.append("nothing tells which backend ran: give the server's log or its arguments")
     said.append(f"the most doubtful part of the step is {name} ({span})")

@@ -39,7 +39,7 @@ def _items(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int, d
     """Decode the objects of one JSON list."""
     decoder, buffer, number, opened, tried = json.JSONDecoder(), "", 0, False, 0
     for number, line in lines:
-        buffer += line + "\n"
+        buffer += line
         if not opened:
             buffer, opened = buffer.lstrip()[1:], True
         while True:

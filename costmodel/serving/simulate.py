@@ -112,13 +112,14 @@ class _Server:
         slots = policy.max_running_requests - self.running.count - len(batch)
         ratio = 1.0 if policy.ignore_eos else self.ratio
         free = policy.kv_tokens - self._used() - self.running.remaining * ratio
+        if self.chunked is not None:
+            free -= self._needed(self.chunked) - policy.pages(self.chunked.done)
         while self.waiting and budget > 0 and slots > 0:
             active = self.waiting[0]
             if active.queued:
                 self._look_up(active)
             whole = active.to_prefill - active.cached
-            to_come = min(active.request.osl - active.produced, CLIP_NEW_TOKENS)
-            needed = policy.pages(active.to_prefill) + to_come + policy.page_size
+            needed = self._needed(active)
             alone = not self.running.count and not batch
             if needed > free and not alone:
                 break
@@ -132,6 +133,11 @@ class _Server:
             if tokens < whole:
                 break
         return batch
+
+    def _needed(self, active: Active) -> float:
+        """Tokens that a request may take: what it prefills, what it may still produce, and a page."""
+        to_come = min(active.request.osl - active.produced, CLIP_NEW_TOKENS)
+        return self.policy.pages(active.to_prefill) + to_come + self.policy.page_size
 
     def _look_up(self, active: Active) -> None:
         request = active.request

@@ -31,6 +31,8 @@ AZURE = TraceFormat("Azure LLM inference trace", "TIMESTAMP", "ContextTokens", "
 BURST_GPT = TraceFormat("BurstGPT", "Timestamp", "Request tokens", "Response tokens", "s")
 MOONCAKE = TraceFormat("Mooncake", "timestamp", "input_length", "output_length", "ms")
 CSV_FORMATS = (AZURE, BURST_GPT)
+LONGEST_LINE = 1 << 20
+"""Characters of one line that are read at once; a file may be one line of gigabytes."""
 JUMP, NEAR = 100.0, 2.0
 """A step of more than `JUMP` times the widest gap that would be below `NEAR` times it in ms is taken for a mix-up."""
 
@@ -45,6 +47,8 @@ class Reading:
     """Unit of its times; None means the format's own."""
     skip_bad: bool = False
     """Leave rows out that cannot be used, instead of stopping."""
+    untimed: bool = False
+    """Whether the file has no arrival times: all requests then arrive at 0 s."""
     skipped: int = 0
     first_reason: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -66,6 +70,7 @@ def read_trace(lines: Iterable[str], reading: Reading) -> Iterator[Request]:
         raise TraceError(f"{reading.name} is empty; give a trace with at least one request")
     text = first[1].lstrip()
     if text.startswith("["):
+        reading.untimed = True
         reading.notes.append("no arrival times and no token counts: tokens are taken as characters / 4")
         return _counted(read_conversations(_chain(first, numbered), reading.name), reading)
     if text.startswith("{"):
@@ -178,8 +183,12 @@ def _counted(requests: Iterator[Request], reading: Reading) -> Iterator[Request]
 
 
 def _lines(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(lines, start=1):
-        yield number, line.removeprefix("\ufeff").rstrip("\r\n")
+    """Number lines; a piece of `LONGEST_LINE` characters without a line's end is a part of its line."""
+    number = 1
+    for line in lines:
+        part = len(line) >= LONGEST_LINE and not line.endswith("\n")
+        yield number, line.removeprefix("\ufeff") if part else line.removeprefix("\ufeff").rstrip("\r\n") + "\n"
+        number += not part
 
 
 def _chain(first: tuple[int, str], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:

@@ -1,6 +1,8 @@
 """`attnroof advise` as a user sees it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,17 @@ def test_a_load_that_was_not_given_is_said():
     result = run("--model", SMALL, "--json")
     assert "16 requests at all times are assumed" in result.stderr
     assert json.loads(result.stdout)["concurrency"] == 16
+
+
+def test_neither_torch_nor_optuna_nor_scipy_is_imported():
+    code = (
+        "import sys; from typer.testing import CliRunner; from tests.cli.test_advise_command import run, SMALL;"
+        "assert run('--model', SMALL, '--concurrency', '2', '--json').exit_code == 0;"
+        "print([m for m in ('torch', 'optuna', 'scipy', 'triton') if m in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+    result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(("engine", "start"), [("sglang", "python -m sglang.launch_server"), ("vllm", "vllm serve")])

@@ -93,6 +93,14 @@ def test_a_trace_can_be_cut_and_respaced(tmp_path):
     assert found["seconds"] < 0.5
 
 
+def test_conversations_need_a_load(tmp_path):
+    talks = json.dumps([{"conversations": [{"value": "hello there"}, {"value": "hi"}]}])
+    assert "has no arrival times" in str(trace(tmp_path, talks).exception)
+    found = json.loads(trace(tmp_path, talks, "--concurrency", "1", "--json").stdout)
+    assert found["requests"] == 1
+    assert "characters / 4" in found["notes"][0]
+
+
 @pytest.mark.parametrize(
     ("text", "args", "why"),
     [

@@ -8,7 +8,18 @@ from serving_cases import asked
 
 from costmodel import Incompatible, sglang_resolve
 from costmodel.compat import judge_pair
-from costmodel.serving import DoesNotFit, Load, Slo, advise, disaggregate, find_pairs, front, points, to_be_sure
+from costmodel.serving import (
+    DoesNotFit,
+    Load,
+    Parallel,
+    Slo,
+    advise,
+    disaggregate,
+    find_pairs,
+    front,
+    points,
+    to_be_sure,
+)
 from costmodel.serving.advise import better_by, decide, metric
 from costmodel.serving.choices import Asked, default_pair
 
@@ -148,6 +159,13 @@ def test_a_given_page_size_is_kept():
     found = find_pairs(replace(asked(), page_size=64))
     assert found.run
     assert {pair.page_size for pair in found.run} == {64}
+
+
+def test_expert_parallelism_is_in_the_launch_line():
+    request = Asked(asked("Mixtral-8x7B-v0.1").model, asked().profile, Parallel(tp=2, ep=2))
+    pair = find_pairs(request).run[0]
+    assert pair.plan.flags[-2:] == ("--ep-size", "2")
+    assert default_pair(request).plan.flags[-2:] == ("--ep-size", "2")
 
 
 def test_latent_models_get_latent_backends():

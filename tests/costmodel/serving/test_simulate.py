@@ -65,7 +65,7 @@ def test_a_mixed_step_decodes_too():
     assert len(fixed.batches) < 50 + 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(1, 150), st.integers(1, 60)), min_size=1, max_size=40),
     st.integers(220, 900),

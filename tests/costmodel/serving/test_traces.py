@@ -5,7 +5,7 @@ import json
 import pytest
 
 from costmodel.serving.trace_fields import TraceError
-from costmodel.serving.traces import Reading, read_trace
+from costmodel.serving.traces import LONGEST_LINE, Reading, read_trace
 
 AZURE = [
     "TIMESTAMP,ContextTokens,GeneratedTokens",
@@ -63,6 +63,14 @@ def test_conversations_give_lengths_by_their_characters(indent):
     found = list(read_trace(iter(json.dumps(talks, indent=indent).splitlines()), reading))
     assert [(r.isl, r.osl) for r in found] == [(100, 20), (1, 5)]
     assert "characters / 4" in reading.notes[0]
+
+
+def test_one_line_of_any_length_is_read_in_parts():
+    talks = [{"messages": [{"content": "é[{" * 400_000}, {"content": "no"}]}, {"messages": [{"content": "ok"}] * 2}]
+    text = json.dumps(talks)
+    parts = [text[i : i + LONGEST_LINE] for i in range(0, len(text), LONGEST_LINE)]
+    assert len(parts) > 1
+    assert [r.isl for r in read(parts)] == [300_000, 1]
 
 
 def test_windows_line_ends_marks_and_blank_lines_are_read():
