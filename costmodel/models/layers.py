@@ -98,13 +98,14 @@ def _shared_key_value(fields: Fields, layer: int, reach: Reach) -> Attention:
     rope = fields.require("qk_rope_head_dim", low=0, high=shape.head_dim)
     if shape.kv_heads != 1:
         raise fields.error(f"num_key_value_heads={shape.kv_heads} must be 1 where compress_ratios is set")
-    return Attention.mla(
+    latent = Attention.mla(
         shape.qo_heads,
         kv_lora_rank=max(1, shape.head_dim - rope),
         qk_rope_head_dim=min(rope, shape.head_dim - 1),
         qk_nope_head_dim=shape.head_dim - rope,
         v_head_dim=shape.head_dim,
     )
+    return replace(latent, v_head_dim=shape.head_dim)
 
 
 def _reconcile(reach: Reach, selection: Selection | None) -> tuple[Reach, Selection | None]:

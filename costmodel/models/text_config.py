@@ -18,6 +18,7 @@ NESTED = (
 """Where composite models keep their language model."""
 WRAPPERS = ("thinker_config", "llm", "language_model", "text")
 """Objects that hold such a part one level further down."""
+PARTS = tuple(name for name in (*NESTED, *WRAPPERS) if name.endswith("_config"))
 OTHER_MODALITIES = ("vision_config", "audio_config", "vision_tower_config", "visual", "talker_config", "encoder_config")
 HEAD_FIELDS = (
     "num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "decoder_attention_heads",
@@ -39,7 +40,6 @@ def find_text_config(config: dict[str, Any], where: str) -> tuple[dict[str, Any]
     nested = _nested(config)
     if nested is not None and (_describes_heads(nested[0]) or not _describes_heads(config)):
         part, path = nested
-        check_identity(part, f"{where}: {path}")
         top: dict[str, Any] = {
             k: config[k] for k in ("architectures", "torch_dtype", "dtype") if part.get(k) is None and k in config
         }
@@ -62,9 +62,12 @@ def check_identity(part: dict[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: architectures={short(names)} must be a list of class names")
     if model_type is not None and not (model_type == "" or _is_name(model_type)):
         raise ConfigError(f"{where}: model_type={short(model_type)} must be a name")
-    for name in (*NESTED[:5], *WRAPPERS[:1], *QUANTIZATION_FIELDS):
-        if part.get(name) is not None and not isinstance(part[name], dict):
-            raise ConfigError(f"{where}: {name}={short(part[name])} must be an object")
+    for name in (*PARTS, *QUANTIZATION_FIELDS):
+        inner = part.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise ConfigError(f"{where}: {name}={short(inner)} must be an object")
+        if inner and name in PARTS:
+            check_identity(inner, f"{where}: {name}")
 
 
 def _is_name(value: Any) -> bool:

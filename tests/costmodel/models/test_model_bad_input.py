@@ -61,6 +61,7 @@ def test_files_that_are_no_model(tmp_path: Path, text: str, message: str) -> Non
         ({"architectures": ["\x1b]0;x\x07"]}, "architectures=.* must be a list of class names"),
         ({"model_type": []}, r"model_type=\[\] must be a name"),
         ({"quantization_config": "fp8"}, "quantization_config='fp8' must be an object"),
+        ({"llm_config": {"model_type": []}}, r"llm_config: model_type=\[\] must be a name"),
         ({"text_config": [1]}, r"text_config=\[1\] must be an object"),
         ({"num_hidden_layers": None}, "no num_hidden_layers"),
         ({"hidden_size": None}, "neither head_dim nor hidden_size"),

@@ -163,6 +163,7 @@ def test_deepseek_v4_compresses_by_layer() -> None:
     )
     shapes = [(g.layers, g.attention.sliding_window, g.attention.top_k, g.kv_compression) for g in model.layer_groups]
     assert shapes == [(1, 128, None, 1), (2, None, 512, 4), (1, None, 8192, 128)]
+    assert {(g.attention.head_dim, g.attention.v_head_dim) for g in model.layer_groups} == {(512, 512)}
     assert sum(g.kv_bytes_per_token for g in model.layer_groups) == 1024 + 2 * 1024 / 4 + 1024 / 128
 
 
