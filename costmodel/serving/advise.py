@@ -203,10 +203,8 @@ def decide(
 
 
 def _as_good(goal: Goal, choices: Sequence[Choice]) -> list[Choice]:
-    """Keep the choices that the best one is not worth having over."""
-    value = metric(goal)
-    limit = min(value(choice.service.rates) for choice in choices) * (1 + WORTH_HAVING)
-    return [choice for choice in choices if value(choice.service.rates) <= limit]
+    """Keep the choices that the first one does not beat beyond the intervals."""
+    return [choice for choice in choices if not better_by(goal, choices[0].service, choice.service)[1]]
 
 
 def _doubt(choice: Choice, default: Choice) -> tuple[int, int]:

@@ -130,7 +130,8 @@ class StepLookup:
         if found is None:
             decode = phase == "decode"
             backend = self._deployment.decode if decode else self._prefill
-            asked = Batch.decode([2] * batch) if decode else Batch.extend([2] * batch, [2] * batch)
+            page = self._deployment.page_size
+            asked = Batch.decode([2] * batch, page) if decode else Batch.extend([2] * batch, [2] * batch, page)
             attention = self._deployment.groups[0].attention
             form = attention if decode else prefill_form(attention)
             estimate = predict(form, asked, backend=backend, profile=self._deployment.profile)

@@ -99,10 +99,11 @@ def test_a_gain_beyond_the_intervals_wins(advice):
 
 def test_among_equals_evidence_counts_then_what_stays_as_it_is(advice):
     default = variant(advice.default, 1.0)
-    guessed = variant(advice.default, 1.052, "structure", decode="triton")
-    both = variant(advice.default, 1.051, prefill="triton", decode="triton")
-    one = variant(advice.default, 1.05, decode="triton")
-    assert decide("throughput", [guessed, both, one, default], default)[0] is one
+    guessed = variant(advice.default, 1.09, "structure", width=0.03, decode="triton")
+    both = variant(advice.default, 1.06, width=0.01, prefill="triton", decode="triton")
+    one = variant(advice.default, 1.05, width=0.01, decode="triton")
+    worse = variant(advice.default, 1.02, decode="flashinfer")
+    assert decide("throughput", [guessed, both, one, worse, default], default)[0] is one
 
 
 @pytest.mark.parametrize(("factor", "width"), [(1.05, 0.2), (1.005, 0.0001)])

@@ -5,8 +5,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving_cases import memory, steps
+from serving_cases import asked, memory, steps
 
+from costmodel.serving import StepModel
 from costmodel.serving.lookup import StepLookup, _around, _node, _position
 
 PAIRS = [("fa3", "fa3"), ("flashinfer", "triton"), ("triton", "flashinfer")]
@@ -60,6 +61,13 @@ def test_nodes_are_exact():
     assert table.decode(64, 1024) == pytest.approx(model.decode(64, 1024).seconds)
     assert table.extend(2048, 2048**2, 2048**2, 1) == pytest.approx(model.extend(1, 2048, 2048).seconds)
     assert table.extend(2048, 4 * 512**2, 4 * 512**2, 4) == pytest.approx(model.extend(4, 512, 512).seconds)
+
+
+def test_the_page_size_of_the_server_counts():
+    model = StepModel(asked(gpu="b200").deployment("trtllm_mha", "trtllm_mha", 64))
+    table = StepLookup(model, memory(model))
+    assert table.decode(64, 1024) == pytest.approx(model.decode(64, 1024).seconds)
+    assert table.extend(512, 512**2, 512**2, 1) == pytest.approx(model.extend(1, 512, 512).seconds)
 
 
 def test_lengths_beyond_the_context_go_on_growing():
