@@ -9,7 +9,8 @@ from costmodel.accuracy import Row, grouped, summarize
 
 MOST_POINTS = 1500
 """Points that are drawn; of more, every n-th is. The table counts all."""
-LEVELS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+FINE = (0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+COARSE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0)
 
 
 def judged(source: Source) -> list[Row]:
@@ -44,7 +45,7 @@ def accuracy_chart(source: Source) -> XYChart:
 
 
 def _levels(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    return tuple((v, f"{v:g}") for v in LEVELS if low * 0.9 <= v <= high * 1.1)
+    return tuple((v, f"{v:g}") for v in (COARSE if high > 6 * low else FINE) if low * 0.9 <= v <= high * 1.1)
 
 
 def _points(backend: str, rows: list[Row]) -> Series:

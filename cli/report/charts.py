@@ -9,19 +9,22 @@ Tags = Mapping[str, str | tuple[str, ...]]
 """What the page filters by: `shape`, `phase`, `backend`; one text for a whole series, or one for each point."""
 Style = Literal["points", "line", "dash"]
 
+TICKS = 6
+SHORT_DECADES = 0.9
+
 
 def log_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Give ticks for a logarithmic axis: decades, or 1-2-5 and finer where the axis is short."""
+    """Give ticks for a logarithmic axis: decades, 1-2-5, or even steps where the axis is short."""
     decades = log10(high / low)
-    steps = (
-        (1.0,)
-        if decades > 3
-        else (1.0, 2.0, 5.0)
-        if decades > 0.9
-        else (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-    )
-    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 1)
-    values = (step * 10.0**power for power in powers for step in steps)
+    if decades <= SHORT_DECADES:
+        rough = (high - low) / TICKS
+        power = 10.0 ** floor(log10(rough))
+        step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+        values = [step * n for n in range(ceil(low / step), floor(high / step) + 1)]
+    else:
+        factors = (1.0,) if decades > 3 else (1.0, 2.0, 5.0)
+        powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 1)
+        values = [factor * 10.0**power for power in powers for factor in factors]
     return tuple((v, f"{v:,.6g}") for v in values if low * 0.999 <= v <= high * 1.001)
 
 
