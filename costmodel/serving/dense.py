@@ -53,7 +53,7 @@ class DenseParts:
 
     def _kv_write(self, tokens: int) -> Time:
         layers = max(1, self._writing_layers)
-        return self._kernels.pass_over(2 * tokens * self._written / layers).times(layers)
+        return self._kernels.kv_write(tokens * self._written / layers).times(layers)
 
     def _elementwise(self, tokens: int) -> Time:
         hidden = self._weights.architecture.hidden_size * ACTIVATION_BYTES * tokens

@@ -77,6 +77,12 @@ class Kernels:
         seconds = data["floor_seconds"] + moved / (data["link_fraction"] * self.link_bytes_per_s)
         return self._interval(seconds, data["low"], data["high"], "others")
 
+    def kv_write(self, bytes: float) -> Time:
+        """Time the KV write of one layer, `bytes` of keys and values."""
+        data = _figures()["kv_write"]
+        seconds = data["floor_seconds"] + 2.0 * bytes / self.copy_bytes_per_s
+        return self._interval(seconds, data["low"], data["high"], "others")
+
     def pass_over(self, bytes: float) -> Time:
         """Time one element-wise kernel that moves `bytes`."""
         data = _figures()["assumed"]
