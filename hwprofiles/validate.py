@@ -1,6 +1,7 @@
 """Check that a profile holds together, and that all profiles do side by side."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ BANDWIDTH_BY_MEMORY = {
 """Lowest and highest plausible bytes/s of one device, by the beginning of the memory type; the first match counts."""
 TIMES_HALF_PRECISION = {"tf32": 1, "int8": 2, "fp8": 2, "fp8_fp16acc": 2, "fp6": 4, "fp4": 6}
 """Highest dense rate over the 16-bit matrix rate that any known device has."""
+NEVER_HALVED = ("fp4", "fp6")
+"""Cards that run wider formats at half rate with FP32 accumulation run these at full rate."""
 FEATURE_OF_RATE = {d: f"{d}_matrix" for d in ("bf16", "tf32", "fp8", "fp6", "fp4", "int8")}
 FIRST_CAPABILITY = {"cp_async": 80, "tma": 90, "thread_block_clusters": 90, "fp8_matrix": 89, "fp4_matrix": 100}
 ONLY_ON = {
@@ -63,10 +66,12 @@ def check(profile: Profile) -> list[Problem]:
     return [Problem(profile.id, field, rule) for find in rules for field, rule in find(profile)]
 
 
-def check_all(profiles: Sequence[Profile]) -> list[Problem]:
-    """All rules that profiles break, alone and beside each other."""
+def check_all(profiles: Sequence[Profile], beside: Sequence[Profile] = ()) -> list[Problem]:
+    """All rules that profiles break, alone, beside each other, and beside those that are known already."""
     problems = [problem for profile in profiles for problem in check(profile)]
-    for one, other in itertools.combinations(profiles, 2):
+    ids = {profile.id for profile in profiles}
+    known = [profile for profile in beside if profile.id not in ids]
+    for one, other in itertools.chain(itertools.combinations(profiles, 2), itertools.product(profiles, known)):
         both = {normalized(n) for n in one.driver_names} & {normalized(n) for n in other.driver_names}
         if both and not _told_apart(one, other):
             rule = f"{sorted(both)[0]!r} is also {other.id}, with the same SM count and memory"
@@ -96,7 +101,11 @@ def _products(p: Profile) -> Iterator[tuple[str, str]]:
         for dtype in set(rates) & set(per_clk) if clock and p.num_sms else ():
             product = per_clk[dtype] * float(clock or 0) * float(p.num_sms or 0)
             if abs(rates[dtype] / product - 1) > PRODUCT_TOLERANCE:
-                yield f"{name}.{dtype}", f"{rates[dtype]:.4g} is not SMs x clock x rate per clock = {product:.4g}"
+                yield (
+                    f"{name}.{dtype}",
+                    f"{rates[dtype]:.4g} is not SMs x clock x rate per clock = {product:.4g}; where the device's rate "
+                    f"per clock differs from its architecture's {per_clk[dtype]:g}, state it",
+                )
 
 
 def _bandwidth(p: Profile) -> Iterator[tuple[str, str]]:
@@ -119,11 +128,13 @@ def _dense(p: Profile) -> Iterator[tuple[str, str]]:
     ceiling = _architecture_rates(p)
     half = max((rates[d] for d in ("fp16", "bf16", "fp16_fp16acc") if d in rates), default=None)
     for dtype, rate in rates.items():
+        most = 1.06 * ceiling[dtype] * clock * p.num_sms if dtype in ceiling and clock and p.num_sms else None
+        halved_beside_it = most is not None and dtype in NEVER_HALVED
         if dtype in known and abs(rate / known[dtype] - 1) <= SPARSE_TOLERANCE:
             yield f"matrix_flops_per_s.{dtype}", f"{rate:.4g} is the vendor's figure with sparsity, not the dense one"
-        elif dtype in ceiling and clock and p.num_sms and rate > 1.06 * ceiling[dtype] * clock * p.num_sms:
+        elif most and rate > most:
             yield f"matrix_flops_per_s.{dtype}", f"{rate:.4g} is more than {p.arch_target} can do; sparse?"
-        elif half and dtype in TIMES_HALF_PRECISION and rate > 1.03 * TIMES_HALF_PRECISION[dtype] * half:
+        elif half and not halved_beside_it and rate > 1.03 * TIMES_HALF_PRECISION.get(dtype, math.inf) * half:
             yield f"matrix_flops_per_s.{dtype}", f"{rate:.4g} is too much beside {half:.4g} at 16 bits; sparse?"
 
 

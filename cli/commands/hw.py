@@ -179,7 +179,7 @@ def check(
     from hwprofiles.validate import check_all
 
     profiles = [load_profile(name) for name in names] if names else list_profiles()
-    problems = check_all(profiles)
+    problems = check_all(profiles, list_profiles() if names else ())
     for problem in problems:
         stdout_console().print(str(problem), markup=False)
     if problems:

@@ -161,3 +161,13 @@ def test_square_brackets_and_dollars_in_names_are_text(tmp_path: Path) -> None:
     assert "note: [/bold]" in shown.stdout
     assert run("compare", str(path), "h100").exit_code == 0
     assert run("roofline", str(path), "--out", str(tmp_path / "roof.png")).exit_code == 0
+
+
+def test_check_knows_the_names_of_other_devices(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'extends = "nvidia-h200-sxm-141gb"\nname = "x"\naliases = ["h200"]\ndriver_names = ["NVIDIA H200"]\n'
+    )
+    result = run("check", str(path))
+    assert "mine: driver_names: 'nvidia h200' is also nvidia-h200-sxm-141gb" in result.stdout
+    assert "mine: aliases: 'h200' also names nvidia-h200-sxm-141gb" in result.stdout

@@ -10,11 +10,11 @@ PROFILES = {p.id: p for p in list_profiles()}
 NAMES = sorted((name, p.id) for p in PROFILES.values() for name in (p.id, *p.aliases, *p.driver_names))
 
 
-def test_all_57_devices_load() -> None:
+def test_all_devices_load() -> None:
     files = {path.stem for path in (DATA / "devices").glob("*.toml")}
-    assert len(files) == 57
+    assert len(files) >= 57
     assert files <= set(PROFILES)
-    assert {PROFILES[i].vendor for i in files} == {"NVIDIA", "AMD", "Intel", "Huawei"}
+    assert {PROFILES[i].vendor for i in files} >= {"NVIDIA", "AMD", "Intel", "Huawei"}
 
 
 @pytest.mark.parametrize(("name", "device"), DEVICE_OF.items())
