@@ -96,3 +96,8 @@ def test_a_backend_that_cannot_have_run_there_ends_with_no(files):
     result = run(files[1], "--server-args", "--attention-backend flashmla")
     assert isinstance(result.exception, AnswerIsNo)
     assert "is --gpu the device" in str(result.exception)
+
+
+def test_files_of_gigabytes_are_not_read(files, monkeypatch):
+    monkeypatch.setattr(ingest, "LARGEST_BYTES", 100)
+    assert "split it" in str(run(files[1]).exception)
