@@ -150,7 +150,7 @@ def _row(
         if alias.settings.get("kv_cache_dtype"):
             facts = {**facts, "kv": alias.settings["kv_cache_dtype"]}
     fired = [rule for rule in resolved.rules if rule.holds(facts)]
-    missing = package_reasons(resolved.packages, options.packages)
+    missing = (*_not_there(table, options), *package_reasons(resolved.packages, options.packages))
     verdict, reasons = _decide(fired, facts, missing, alias.reason if alias and alias.settings else None)
     changes = {k: v for rule in fired for k, v in rule.settings.items()}
     return Row(
@@ -165,6 +165,13 @@ def _row(
         else _notes(fired, facts, alias.reason if alias and not alias.settings else None),
         {**changes, **(alias.settings if alias else {})} if verdict != "incompatible" else {},
     )
+
+
+def _not_there(table: BackendTable, options: Options) -> tuple[str, ...]:
+    """Names that a later release brought; what a release newer than the tables has is only warned about."""
+    if table.alias or table.held or parse_version(options.sglang) > parse_version(CURRENT):
+        return ()
+    return (f"SGLang {options.sglang} has no backend of this name",)
 
 
 def _decide(
@@ -194,8 +201,7 @@ def _warnings(profile: Profile, device: Device, options: Options) -> tuple[str, 
         found.append(conflict)
     if device.platform == "other":
         found.append(f"{profile.name}: no rules for devices of {profile.vendor}")
-    tables = load_tables(options.sglang).backends.values()
-    if parse_version(options.sglang) > parse_version(CURRENT) or any(not (t.alias or t.held) for t in tables):
+    if parse_version(options.sglang) > parse_version(CURRENT):
         found.append(
             f"the tables were not read for SGLang {options.sglang}: verdicts are those of {CURRENT}; "
             "'attnroof conformance WHEEL' names what changed"

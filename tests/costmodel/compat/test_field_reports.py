@@ -227,6 +227,6 @@ def test_a_declared_fp8_cache_is_judged_as_fp8() -> None:
 
 def test_all_documented_names_are_judged() -> None:
     judgement = judged(MADE, "h200")
-    assert len(backend_names()) == 24
+    assert len(backend_names()) >= 24
     assert {row.backend for row in judgement.rows} == set(backend_names())
-    assert len(judgement.rows) == 24 * 4
+    assert len(judgement.rows) == len(backend_names()) * 4

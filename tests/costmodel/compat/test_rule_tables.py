@@ -1,14 +1,16 @@
 """The tables as data: complete, well formed, and a law that holds for every model and device."""
 
+import sys
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judging import MODELS, device, judged, made, published
+from judging import MODELS, device, judged, made, published, rows
 
 from costmodel import ConfigError
-from costmodel.compat import Options, judge
+from costmodel.compat import Options, backend_names, judge
 from costmodel.compat.rules import KNOWN_FACTS, RuleError, read_rule
 from costmodel.compat.tables import load_tables
 from costmodel.compat.versions import in_range, parse_version
@@ -83,10 +85,18 @@ def test_version_ranges(version: str, clauses: str, inside: bool) -> None:
 
 def test_releases_beside_those_that_were_read() -> None:
     assert not judged(made(), "h200", sglang="0.5.21").warnings
-    assert "not read for SGLang 0.5.24" in judged(made(), "h200", sglang="0.5.24").warnings[0]
+    assert "not read for SGLang 0.9.0" in judged(made(), "h200", sglang="0.9.0").warnings[0]
     for old in ("0.4", "0.5.19"):
         with pytest.raises(ConfigError, match="older than these tables"):
             judged(made(), "h200", sglang=old)
+
+
+def test_a_name_that_a_later_release_brought_is_not_in_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = replace(TABLES.backends["triton"], held=False)
+    older = replace(load_tables("0.5.21"), backends=load_tables("0.5.21").backends | {"triton": table})
+    monkeypatch.setattr(sys.modules[judge.__module__], "load_tables", lambda version: older)
+    row = rows(judged(made(), "h200", sglang="0.5.21"), "triton")[0]
+    assert (row.verdict, row.reasons) == ("incompatible", ("SGLang 0.5.21 has no backend of this name",))
 
 
 def test_versions_that_are_none() -> None:
@@ -105,7 +115,7 @@ def test_versions_that_are_none() -> None:
 def test_every_verdict_is_explained(model, gpu, page, kv, topk, deterministic) -> None:
     options = Options(page_size=page, kv_cache_dtype=kv, spec_topk=topk, deterministic=deterministic)
     judgement = judge(published(model), device(gpu), options)
-    assert len(judgement.rows) == 24 * 4 * len(published(model).layer_groups)
+    assert len(judgement.rows) == len(backend_names()) * 4 * len(published(model).layer_groups)
     for row in judgement.rows:
         assert bool(row.reasons) == (row.verdict != "compatible")
         assert all(reason and "{" not in reason for reason in (*row.reasons, *row.notes))
