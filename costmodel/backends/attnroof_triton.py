@@ -1,62 +1,64 @@
-"""The project's own Triton kernels: packed query heads, split KV, merge only with more than one split."""
+"""The project's own Triton kernels: packed query heads, KV in equal parts, a merge only where something is split."""
 
+from costmodel.backends.attnroof_splits import own_splits, pace_of
+from costmodel.backends.attnroof_tile import MATRIX_ROWS, Tile, by_head, choose_tile
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
-
-MIN_ROWS = 16
-DECODE_KEYS, EXTEND_KEYS = 64, 64
-EXTEND_ROWS = 128
-SLOTS = 2
-MAX_SPLITS = 128
+from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles
 
 
 def plan(call: Call) -> Plan:
     """Say what the project's own kernels launch."""
     attention, batch, machine = call.attention, call.batch, call.machine
-    decode = batch.phase == "decode"
-    group = attention.group_size
-    most_rows = max(batch.q_lens) * group
-    rows = call.number("block_m") or (MIN_ROWS if most_rows <= MIN_ROWS else 64 if most_rows <= 64 else EXTEND_ROWS)
-    keys = call.number("block_n") or (DECODE_KEYS if decode else EXTEND_KEYS)
-    heads = attention.num_kv_heads
-    tiles = [(query_tiles(attention, q, kv, (rows, keys), group), count) for q, kv, count in call.requests]
-    units = heads * sum(len(t) * count for t, count in tiles)
-    longest = max(max(t) for t, _ in tiles)
-    splits = call.number("num_splits") or own_splits(units, longest, machine.sms)
-    splits = min(splits, longest)
+    heads, group = attention.num_kv_heads, attention.group_size
+    chosen = choose_tile(call)
+    counts: dict[int, int] = {}
+    split_rows: dict[int, float] = {}
+    for q, kv, count in call.requests:
+        tiles = query_tiles(attention, q, kv, (chosen.rows, chosen.keys), group)
+        for n in tiles:
+            counts[n] = counts.get(n, 0) + count * heads
+            split_rows[n] = split_rows.get(n, 0.0) + count * heads * q * group / len(tiles)
+    lengths = sorted(counts.items(), reverse=True)
+    longest, units = lengths[0][0], sum(counts.values())
+    splits = call.number("num_splits") or own_splits(pace_of(call, chosen), lengths)
+    size = ceil_div(longest, min(splits, longest))
     jobs: list[Job] = []
-    for counts, count in tiles:
-        for n in reversed(counts):
-            jobs.extend(split_jobs(n, splits, heads * count))
-    if batch.uniform and len(tiles[0][0]) == 1:
-        jobs.sort(key=lambda job: -job[1])
-    tile = tile_work(machine, attention, rows, keys, batch.page_size)
-    total = sum(count * n for count, n in jobs)
-    out_rows = float(batch.total_q * attention.num_qo_heads)
+    for n, count in lengths:
+        parts = ceil_div(n, size)
+        part, rest = divmod(n, parts)
+        jobs.extend([(count * rest, part + 1), (count * (parts - rest), part)] if rest else [(count * parts, part)])
+    jobs.sort(key=lambda job: -job[1])
+    most_parts = ceil_div(longest, size)
+    partial = sum(split_rows[n] * ceil_div(n, size) for n in counts if n > size)
+    tile = tile_work(machine, attention, chosen.rows, chosen.keys, batch.page_size if chosen.gathered else chosen.keys)
+    requested = sum(n * count for n, count in lengths) * tile.bytes
+    together = 1 if by_head(call, chosen) else heads
     row_bytes = partial_row_bytes(attention)
     return Plan(
-        variant="mla" if attention.is_latent else "decode" if decode else "extend",
-        kernel=kernel_name(attention),
+        variant=_variant(call, chosen),
+        kernel=kernel_name(attention, batch) + ("_gather" if chosen.gathered else ""),
         jobs=merged_runs(jobs),
         tile=tile,
-        slots_per_sm=SLOTS,
+        slots_per_sm=chosen.programs_per_sm,
         dram_bytes=dram_bytes(
-            call.work, total * tile.bytes, units / (heads * batch.size), longest * tile.bytes * heads, machine
+            call.work, requested, units / (heads * batch.size), longest * tile.bytes * together, machine
         ),
         units=f"{count_of(heads, 'KV head')} x {count_of(units // heads, 'query tile')}",
         unit_count=units,
-        num_splits=splits,
-        merge_splits=splits,
-        merge_launched=splits > 1,
-        partial_rows=out_rows * splits if splits > 1 else 0.0,
+        num_splits=most_parts,
+        merge_splits=most_parts,
+        merge_launched=most_parts > 1,
+        merged_rows=sum(split_rows[n] for n in counts if n > size),
+        partial_rows=partial,
         partial_row_bytes=row_bytes,
-        row_fill=batch.total_q * group * heads / (units * rows),
+        row_fill=min(1.0, batch.total_q * group * heads / (units * chosen.rows)),
         requests=batch.size,
-        workspace_bytes=int(out_rows * splits * row_bytes) if splits > 1 else 0,
+        workspace_bytes=int(partial * row_bytes),
     )
 
 
-def own_splits(units: int, tiles: int, sms: int) -> int:
-    """Fill the slots once, with at least two tiles a split."""
-    return max(1, min(SLOTS * sms // units, tiles // 2, MAX_SPLITS))
+def _variant(call: Call, tile: Tile) -> str:
+    if call.attention.is_latent:
+        return "mla" if tile.specialized else "mla_plain"
+    return "extend" if tile.rows >= MATRIX_ROWS else "decode"

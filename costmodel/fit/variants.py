@@ -26,6 +26,7 @@ _EXTEND = (
     "request_seconds",
 )
 _EMPTY = "empty_cta_seconds"
+_OWN = (*_DECODE, "matrix_fraction", "row_tiles")
 
 FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("fa3", "decode"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", "extra_fraction"),
@@ -61,9 +62,10 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("triton", "extend"): (*_EXTEND, "sm_bytes_per_s", _EMPTY),
     ("triton", "mla"): (*_DECODE, "matrix_fraction", _EMPTY),
     ("flashmla", "mla"): (*_DECODE, "matrix_fraction", "row_tiles"),
-    ("attnroof_triton", "decode"): (*_DECODE, "matrix_fraction"),
-    ("attnroof_triton", "extend"): (*_EXTEND, "sm_bytes_per_s", "merge_seconds"),
-    ("attnroof_triton", "mla"): (*_DECODE, "matrix_fraction"),
+    ("attnroof_triton", "decode"): _OWN,
+    ("attnroof_triton", "extend"): (*_OWN, "exp_fraction", "overlap"),
+    ("attnroof_triton", "mla"): _OWN,
+    ("attnroof_triton", "mla_plain"): _OWN,
 }
 """Backend and variant to fitted parameters; others keep their prior."""
 
