@@ -23,11 +23,18 @@ class MissingValue(ProfileError):
 class UnknownProfile(ProfileError):
     """No profile has this id, driver name or alias."""
 
-    def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, nearest: Sequence[str] = (), hint: str = "") -> None:
         self.name = name
         self.nearest = tuple(nearest)
-        hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-        super().__init__(f"no hardware profile is called {name!r}{hint} ('attnroof hw list' shows all)")
+        if nearest:
+            hint = f"nearest: {', '.join(nearest)}"
+        super().__init__(
+            f"no hardware profile is called {_cut(name)!r}{f'; {hint}' if hint else ''} ('attnroof hw list' shows all)"
+        )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 80 else name[:77] + "..."
 
 
 class PartitionedDevice(ProfileError):

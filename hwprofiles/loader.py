@@ -11,8 +11,11 @@ from hwprofiles.names import joined, nearest, normalized, respelled
 from hwprofiles.profile import Profile
 
 _PARTITION = re.compile(
-    r"(?P<whole>.+?)\s*(?P<kind>MIG \d+[gc]\S*|\bvir\d+\S*|-vir\d+\S*|\((?:CPX|DPX|QPX)\))", re.IGNORECASE
+    r"(?P<whole>.*?)[\s_-]*"
+    r"(?P<kind>(?<![a-z])MIG[\s_-]*\d+[gc][\w.+]*|vir\d+\w*|\(?(?<![a-z])[CDQT]PX\b\)?(?:[\s/_-]*NPS\d)?)(?: Device)?",
+    re.IGNORECASE,
 )
+"""A MIG slice, an Ascend template or an AMD compute partition, as drivers and users spell them."""
 
 
 def load_profile(name: str) -> Profile:
@@ -56,9 +59,13 @@ def _load_file(path: Path, where: Sequence[Layer]) -> Profile:
     return assemble(path, (*where, Layer("beside", beside)))
 
 
-def list_profiles() -> tuple[Profile, ...]:
-    """Load all profiles, ordered by id; the user's own and calibrated ones over the shipped ones."""
-    where = layers()
+def list_profiles(*, shipped_only: bool = False) -> tuple[Profile, ...]:
+    """Load all profiles, ordered by id; the user's own and calibrated ones over the shipped ones.
+
+    Args:
+        shipped_only: Leave out what lies on this machine, and measurements; the same everywhere.
+    """
+    where = layers()[:1] if shipped_only else layers()
     ids = {p.stem if layer.kind == "shipped" else profile_id(p, read_toml(p)) for layer in where for p in layer.paths}
     return tuple(load_by_id(each, where) for each in sorted(ids))
 
@@ -108,9 +115,12 @@ def _reject_partition(name: str) -> None:
     match = _PARTITION.fullmatch(name.strip())
     if not match:
         return
+    kind = match["kind"].strip("-() ")
+    part = f"{kind} slice" if kind.upper().startswith("MIG") else f"{kind} partition"
+    if not match["whole"]:
+        raise UnknownProfile(name, hint=f"it is a {part}: name the whole device as well")
     try:
         whole = load_profile(match["whole"].strip())
     except UnknownProfile:
         return
-    kind = match["kind"].strip("-()")
-    raise PartitionedDevice(name, whole.id, f"{kind} slice" if kind.upper().startswith("MIG") else f"{kind} partition")
+    raise PartitionedDevice(name, whole.id, part)

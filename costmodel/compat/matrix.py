@@ -135,7 +135,7 @@ def _letter(judgement: Judgement, name: str, letter: str) -> str:
 
 def _columns() -> dict[str, list[Profile]]:
     columns: dict[str, list[Profile]] = {}
-    for profile in list_profiles():
+    for profile in list_profiles(shipped_only=True):
         device = describe(profile)
         columns.setdefault(f"CPU {device.arch}" if device.platform == "cpu" else device.arch, []).append(profile)
     order = ("sm_", "gfx", "dav", "xe", "gaudi", "CPU")

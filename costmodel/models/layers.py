@@ -13,7 +13,7 @@ from costmodel.models.windows import FULL, Reach, layer_reaches
 
 SOFT_CAPS = (
     "attn_logit_softcapping", "attn_logit_cap", "attn_logit_soft_cap", "attn_logit_softcap",
-    "attention_logit_softcapping",
+    "attention_logit_softcapping", "max_attn_value",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ _HARMLESS = re.compile(
     r"|multiplier|value_scale|scale_attn|scaling|moe|mlp|expert|mamba_|ssm_|_ssm|linear_|conv|chunk_size$|chunk_size_feed|q_lora_rank|o_lora_rank"
     r"|final_logit|vision|audio|image|video|hidden_act|attention_type$|attn_type$|mtp_|cross_attention_hidden|add_cross"
     r"|gate|pdrop|initializer|use_flash|flash_attn|_implementation|rotary|qk_head_dim|index_share|index_init|router|quant|bidirectional"
-    r"|scale_attention|query_pre_attn|decoder_sparse_step|encoder_|attn_scale$|full_attn_(alpha|beta)|logits_soft_cap|local_attention$|relative_attention|floor_scale|attn_res|apply_query_key|attention_softmax|masked_softmax|kv_cache|hidden_size|embedding|max_window_layers|parallel_attn|alibi|attention_mode|attn_factor|prefix_lm|attn_uses_sequence_id|clip_qkv|attn_pdrop|qk_ln|attn_impl|sequence_parallel|lm_head",
+    r"|scale_attention|query_pre_attn|decoder_sparse_step|encoder_|attn_scale$|full_attn_(alpha|beta)|logits_soft_cap|relative_attention|floor_scale|attn_res|apply_query_key|attention_softmax|masked_softmax|kv_cache|hidden_size|embedding|max_window_layers|parallel_attn|alibi|attention_mode|attn_factor|prefix_lm|attn_uses_sequence_id|clip_qkv|attn_pdrop|qk_ln|attn_impl|sequence_parallel|lm_head",
     re.IGNORECASE,
 )
 

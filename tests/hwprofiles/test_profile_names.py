@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from driver_names import DEVICE_OF
 from hypothesis import given, settings
@@ -66,6 +68,10 @@ def test_unknown_name_lists_the_nearest() -> None:
     [
         ("NVIDIA H200 MIG 3g.71gb", "nvidia-h200-sxm-141gb", "MIG 3g.71gb slice"),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "nvidia-a100-sxm4-40gb", "MIG 1g.5gb slice"),
+        ("NVIDIA A100-SXM4-80GB MIG 3g.40gb Device", "nvidia-a100-sxm4-80gb", "MIG 3g.40gb slice"),
+        ("NVIDIA H100 80GB HBM3 MIG 1c.2g.20gb", "nvidia-h100-sxm5-80gb", "MIG 1c.2g.20gb slice"),
+        ("h100_mig_1g.10gb", "nvidia-h100-sxm5-80gb", "mig_1g.10gb slice"),
+        ("mi300x CPX/NPS4", "amd-mi300x", "CPX/NPS4 partition"),
         ("AMD Instinct MI300X (CPX)", "amd-mi300x", "CPX partition"),
         ("Ascend910B3-vir10_3c_32g", "huawei-ascend-910b3", "vir10_3c_32g partition"),
     ],
@@ -122,3 +128,21 @@ def test_origins_tell_derived_from_published() -> None:
 )
 def test_separators_may_be_left_out(name: str, profile_id: str) -> None:
     assert load_profile(name).id == profile_id
+
+
+def test_a_slice_of_nothing_asks_for_the_device() -> None:
+    with pytest.raises(UnknownProfile, match=r"MIG 1g\.10gb slice: name the whole device"):
+        load_profile("MIG 1g.10gb")
+
+
+def test_a_long_name_is_cut_in_the_message() -> None:
+    with pytest.raises(UnknownProfile) as caught:
+        load_profile("x" * 5000)
+    assert len(str(caught.value)) < 200
+
+
+def test_shipped_profiles_do_not_depend_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text('name = "x"\nvendor = "y"\nkind = "gpu"\narchitecture = "z"\n')
+    monkeypatch.setenv("ATTNROOF_PROFILES", str(tmp_path))
+    assert "mine" in {p.id for p in list_profiles()}
+    assert "mine" not in {p.id for p in list_profiles(shipped_only=True)}
