@@ -23,18 +23,25 @@ def show(
     config: Annotated[str, typer.Argument(help="A Hugging Face config.json or the folder that holds it.")],
     tp: TpOption = 1,
     attention_dp: Annotated[int, typer.Option("--attention-dp", min=1, help="Data-parallel size inside --tp.")] = 1,
+    attention_cp: Annotated[int, typer.Option("--attention-cp", min=1, help="Context-parallel size inside --tp.")] = 1,
+    pp: Annotated[int, typer.Option("--pp", min=1, help="Pipeline-parallel size: stages that divide the layers.")] = 1,
     kv_cache_dtype: KvDtypeOption = "auto",
     json: JsonOption = False,
 ) -> None:
     """Show a model's layer groups, their KV bytes per token, and what one rank holds."""
     from costmodel import load_model
+    from costmodel.models import stage_bytes_per_token
 
-    model = load_model(config)
-    groups = ranked_groups(model, tp, kv_cache_dtype, attention_dp)
+    model, apart = load_model(config), attention_dp * attention_cp
+    groups = ranked_groups(model, tp, kv_cache_dtype, apart)
+    stages = [whole_number(held) for held in stage_bytes_per_token(groups, model.num_layers, pp)]
     if json:
-        write_json(model_json(model, groups, tp // attention_dp) | {"tp": tp, "attention_dp": attention_dp})
-    else:
-        print_model(model, groups, tp // attention_dp)
+        parallel = {"tp": tp, "attention_dp": attention_dp, "attention_cp": attention_cp, "pp": pp}
+        write_json(model_json(model, groups, tp // apart) | parallel | {"kv_bytes_per_token_by_stage": stages})
+        return
+    print_model(model, groups, tp // apart)
+    if pp > 1:
+        stdout_console().print(f"by pipeline stage: {', '.join(f'{held:,}' for held in stages)} KV bytes per token")
 
 
 def ranked_groups(model: "Model", tp: int, kv_cache_dtype: str, attention_dp: int = 1) -> "list[LayerGroup]":

@@ -62,6 +62,13 @@ def test_attention_dp_takes_ranks_out_of_tp() -> None:
     assert (group["num_qo_heads"], group["kv_replication"]) == (128, 1)
 
 
+def test_context_parallelism_takes_ranks_out_of_tp_and_pipelines_divide_layers() -> None:
+    shown = run_json("Llama-3.1-8B", "--tp", "8", "--attention-cp", "2", "--pp", "3")
+    assert (shown["layer_groups"][0]["num_qo_heads"], shown["attention_cp"], shown["pp"]) == (8, 2, 3)
+    assert shown["kv_bytes_per_token_by_stage"] == [10 * 1024, 11 * 1024, 11 * 1024]
+    assert "by pipeline stage: 10,240, 11,264, 11,264" in run("Llama-3.1-8B", "--tp", "4", "--pp", "3").stdout
+
+
 def test_kv_dtype_can_be_asked_for() -> None:
     assert run_json("Qwen3-8B")["kv_bytes_per_token"] == 147456
     shown = run_json("Qwen3-8B", "--kv-cache-dtype", "fp8_e4m3")

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel import Attention, per_rank
-from costmodel.models import kv_replication
+from costmodel.layer_group import LayerGroup
+from costmodel.models import kv_replication, stage_bytes_per_token
 
 GQA = Attention(64, 8, 128)
 
@@ -60,3 +61,14 @@ def test_a_rank_never_holds_less_than_its_share(kv: int, group: int, tp: int) ->
     assert shard.num_qo_heads * ranks == attention.num_qo_heads
     assert shard.kv_bytes_per_token * ranks >= attention.kv_bytes_per_token
     assert shard.kv_bytes_per_token * ranks == attention.kv_bytes_per_token * kv_replication(attention, ranks)
+
+
+def test_the_last_pipeline_stages_take_the_layers_left_over() -> None:
+    every = LayerGroup(layers=7, attention=GQA, layer_indices=tuple(range(7)))
+    one = GQA.kv_bytes_per_token
+    assert stage_bytes_per_token([every], 7, 3) == (2 * one, 2 * one, 3 * one)
+    late = LayerGroup(layers=2, attention=GQA, layer_indices=(5, 6))
+    assert stage_bytes_per_token([late], 7, 3) == (0, 0, 2 * one)
+    for stages in (0, 8):
+        with pytest.raises(ValueError, match=f"pp={stages} must be from 1 to the model's 7 layers"):
+            stage_bytes_per_token([every], 7, stages)
