@@ -63,7 +63,7 @@ def between_rows(
         powers(r.kv_len for r in rows),
     )
     contenders = _contenders(rows)
-    table = _Estimator(attention, page_size, phase, rows, predict)
+    table = Estimator(attention, page_size, phase, rows, predict)
     winners = tuple(table.winner(contenders, (b, q, kv)) for b in axes[0] for q in axes[1] for kv in axes[2])
     return Between(batch_sizes=axes[0], q_lens=axes[1], kv_lens=axes[2], choices=tuple(contenders), winners=winners)
 
@@ -98,7 +98,9 @@ def _bare(choice: Choice) -> Choice:
 
 
 @dataclass(slots=True)
-class _Estimator:
+class Estimator:
+    """Times between rows: the model's, moved by how the candidate's own measurements came out."""
+
     attention: Attention
     page_size: int
     phase: Phase
@@ -106,7 +108,8 @@ class _Estimator:
     predict: Predict
 
     def winner(self, contenders: Sequence[Choice], point: tuple[int, int, int]) -> int:
-        times = [self._seconds(choice.candidate, point) for choice in contenders]
+        """Index of the fastest contender; the first where none saves enough."""
+        times = [self.seconds(choice.candidate, point) for choice in contenders]
         known = [(t, i) for i, t in enumerate(times) if t is not None]
         if not known:
             return UNKNOWN
@@ -114,7 +117,8 @@ class _Estimator:
         default = times[0]
         return 0 if default is not None and best > default * (1 - MARGIN) else index
 
-    def _seconds(self, candidate: Candidate, point: tuple[int, int, int]) -> float | None:
+    def seconds(self, candidate: Candidate, point: tuple[int, int, int]) -> float | None:
+        """Seconds at (requests, new tokens, KV tokens); None where the candidate was never measured."""
         batch_size, q_len, kv_len = point
         if q_len > kv_len:
             return None

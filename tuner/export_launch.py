@@ -5,9 +5,13 @@ from typing import Literal
 
 from costmodel import LaunchChoice, LaunchPlan, Model, sglang_launch, vllm_launch
 from costmodel.models import read_model
+from executors.outcome import Candidate
 from hwprofiles import Profile, load_profile
+from tuner.between import Estimator
 from tuner.configuration import Configuration, ConfigurationError
-from tuner.reduce import Pair, Reduced, reduce_to_pair
+from tuner.fill import model
+from tuner.reduce import Estimate, Pair, Reduced, reduce_to_pair
+from tuner.row import Row
 from tuner.traffic import Traffic
 
 Engine = Literal["sglang", "vllm"]
@@ -30,7 +34,8 @@ def launch(configuration: Configuration, engine: Engine, traffic: Traffic | None
         costmodel.LaunchRefused: The engine's rules refuse the pair.
         ConfigurationError: The configuration does not say which model it is of.
     """
-    pair = reduce_to_pair(configuration, traffic)
+    profile = _profile(configuration)
+    pair = reduce_to_pair(configuration, traffic, estimator(configuration, profile))
     sides = (pair.prefill, pair.decode)
     notes = [f"no rows for {name}: the other side's backend is used" for name, side in _named(pair) if side is None]
     prefill, decode = (side or next(s for s in sides if s is not None) for side in sides)
@@ -44,13 +49,26 @@ def launch(configuration: Configuration, engine: Engine, traffic: Traffic | None
         tensor_parallel=configuration.provenance.tensor_parallel,
     )
     write = sglang_launch if engine == "sglang" else vllm_launch
-    plan = write(choice, _model(configuration), _profile(configuration))
-    notes += [
-        f"{name}: {s.missing} of {s.rows} rows have no time for this choice"
-        for name, s in _named(pair)
-        if s and s.missing
-    ]
+    plan = write(choice, _model(configuration), profile)
+    for name, side in _named(pair):
+        if side is not None and side.estimated:
+            notes.append(f"{name}: {side.estimated} of {side.rows} rows are estimated for this choice by the model")
+        if side is not None and side.missing:
+            notes.append(f"{name}: {side.missing} of {side.rows} rows have no time for this choice and are left out")
     return Launch(plan, pair, tuple(notes))
+
+
+def estimator(configuration: Configuration, profile: Profile) -> Estimate:
+    """Estimate unmeasured choices by the model, moved by their measurements in other rows of the phase."""
+    attention, page_size, predict = configuration.to_attention(), configuration.page_size, model(profile)
+
+    def estimate(row: Row, candidate: Candidate) -> float | None:
+        rows = [r for r in configuration.table(row.phase).values() if not r.ragged and r.topk == 1]
+        table = Estimator(attention, page_size, row.phase, rows, predict)
+        seconds = table.seconds(candidate, (row.batch_size, row.q_len, row.kv_len))
+        return None if seconds is None else 1e6 * seconds
+
+    return estimate
 
 
 def _named(pair: Pair) -> tuple[tuple[str, Reduced | None], ...]:

@@ -1,6 +1,6 @@
 """From a table to what a server can be told: one choice for prefill and one for decode, and what that loses."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from executors.outcome import Candidate
@@ -19,8 +19,10 @@ class Reduced:
 
     choice: Choice
     rows: int
+    estimated: int
+    """Rows where it was not measured: the model says, moved by its measurements in other rows."""
     missing: int
-    """Rows where it was neither measured nor can be estimated from its neighbours; they are left out of the loss."""
+    """Rows where nothing is known; they are left out of the loss."""
     loss: float
     """Time over that of each row's best choice, minus one."""
     loss_to_sglang: float
@@ -39,15 +41,26 @@ class Pair:
     """Whether rows were weighted evenly, for want of a traffic."""
 
 
-def reduce_to_pair(configuration: Configuration, traffic: Traffic | None = None) -> Pair:
+Estimate = Callable[[Row, Candidate], float | None]
+"""Microseconds of a candidate in a row where it was not measured; None where nothing is known."""
+
+
+def reduce_to_pair(
+    configuration: Configuration, traffic: Traffic | None = None, estimate: Estimate = lambda row, candidate: None
+) -> Pair:
     """Choose the pair of backends with the least time over a traffic.
+
+    Args:
+        configuration: The table.
+        traffic: How often a server makes each call; without one every row counts alike.
+        estimate: Fills in what was not measured.
 
     Raises:
         NothingReachable: No row has a choice that SGLang's flags reach.
     """
     weights = row_weights(configuration.rows, traffic)
-    prefill = _reduce([*configuration.extend.values(), *configuration.mixed.values()], weights)
-    decode = _reduce(list(configuration.decode.values()), weights)
+    prefill = _reduce([*configuration.extend.values(), *configuration.mixed.values()], weights, estimate)
+    decode = _reduce(list(configuration.decode.values()), weights, estimate)
     if prefill is None and decode is None:
         raise NothingReachable("no row of the configuration holds a choice that SGLang's flags reach")
     sides = [side for side in (prefill, decode) if side is not None]
@@ -63,11 +76,11 @@ class _Side:
     best_time: float
 
 
-def _reduce(rows: list[Row], weights: Mapping[str, float]) -> _Side | None:
+def _reduce(rows: list[Row], weights: Mapping[str, float], estimate: Estimate) -> _Side | None:
     rows = [row for row in rows if row.best_sglang is not None and row.best.latency_us]
     used = [row for row in rows if weights[name_of(row)] > 0] or rows
     choices = {c.candidate.key: c for row in rows for c in _reachable(row)}
-    sides = [_evaluate(choice, used, weights) for choice in choices.values()]
+    sides = [_evaluate(choice, used, weights, estimate) for choice in choices.values()]
     return min(
         (side for side in sides if side is not None),
         key=lambda side: (side.reduced.missing, side.reduced.loss),
@@ -79,11 +92,14 @@ def _reachable(row: Row) -> Iterable[Choice]:
     return [c for c in (row.sglang_default, row.best_sglang, row.best, row.runner_up) if c is not None and c.sglang]
 
 
-def _evaluate(choice: Choice, rows: list[Row], weights: Mapping[str, float]) -> _Side | None:
+def _evaluate(choice: Choice, rows: list[Row], weights: Mapping[str, float], estimate: Estimate) -> _Side | None:
     time = best = sglang = 0.0
-    missing = 0
+    estimated = missing = 0
     for row in rows:
         own = _latency(row, choice.candidate)
+        if own is None:
+            own = estimate(row, choice.candidate)
+            estimated += own is not None
         if own is None:
             missing += 1
             continue
@@ -93,7 +109,7 @@ def _evaluate(choice: Choice, rows: list[Row], weights: Mapping[str, float]) -> 
         sglang += weight * ((row.best_sglang.latency_us if row.best_sglang else None) or own)
     if time == 0.0:
         return None
-    reduced = Reduced(choice, len(rows), missing, time / best - 1, time / sglang - 1)
+    reduced = Reduced(choice, len(rows), estimated, missing, time / best - 1, time / sglang - 1)
     return _Side(reduced, time, best)
 
 

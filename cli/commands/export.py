@@ -86,6 +86,7 @@ def side_json(side: "Reduced") -> dict[str, Any]:
         "backend": side.choice.backend,
         "knobs": dict(side.choice.knobs),
         "rows": side.rows,
+        "estimated": side.estimated,
         "missing": side.missing,
         "loss": side.loss,
         "loss_to_sglang": side.loss_to_sglang,

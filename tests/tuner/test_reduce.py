@@ -74,3 +74,15 @@ def test_a_traffic_counts_steps_and_requests() -> None:
 def test_a_traffic_has_positive_numbers(numbers: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         Traffic(*numbers)
+
+
+def test_what_was_not_measured_is_estimated_and_counted() -> None:
+    here = timed(SHORT, 10, 20)
+    without = {key: t for key, t in here.tried.items() if key.startswith("fa3")}
+    made = configuration([timed(LONG, 100, 40), here.model_copy(update={"tried": without})])
+    pair = reduce_to_pair(made, estimate=lambda row, candidate: 9.0)
+    assert pair.decode is not None
+    assert (pair.decode.choice.backend, pair.decode.estimated, pair.decode.missing) == ("triton", 1, 0)
+    plain = reduce_to_pair(made)
+    assert plain.decode is not None
+    assert (plain.decode.choice.backend, plain.decode.missing) == ("fa3", 0)
