@@ -36,7 +36,9 @@ class SourceTree:
         if name not in self._trees:
             try:
                 self._trees[name] = ast.parse(self._read(name), filename=name)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            except NotSglang:
+                raise
+            except (SyntaxError, ValueError, RecursionError, MemoryError, zipfile.BadZipFile) as error:
                 raise NotSglang(f"{name} in {self.path} cannot be parsed: {error}") from None
         return self._trees[name]
 
@@ -78,8 +80,11 @@ def open_source(path: str | Path) -> SourceTree:
         return SourceTree(path, root, tuple(sorted(files)), _version(info.name if info else ""))
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise NotSglang(f"{path} is neither a wheel nor a folder")
-    with zipfile.ZipFile(path) as wheel:
-        names = tuple(sorted(wheel.namelist()))
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            names = tuple(sorted(wheel.namelist()))
+    except zipfile.BadZipFile as error:
+        raise NotSglang(f"{path} is a damaged zip file: {error}") from None
     sources = tuple(n for n in names if n.startswith("sglang/srt/") and n.endswith(".py"))
     if not sources:
         raise NotSglang(f"{path} is a zip file without sglang/srt: give an sglang wheel")

@@ -137,3 +137,19 @@ def test_the_tables_conform_to_the_published_wheel():
     result = check_conformance(fetched_wheel())
     assert result.differences == ()
     assert result.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (b"x = " + b"(" * 5000 + b")" * 5000, "cannot be parsed"),
+        (b"\xff\xfe", "cannot be parsed"),
+        (b"#" * (5 << 20), "too large"),
+    ],
+)
+def test_a_source_that_is_no_python_is_named(tmp_path, source, says):
+    wheel = tmp_path / "sglang-0.5.23-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("sglang/srt/arg_groups/choices.py", source)
+    with pytest.raises(NotSglang, match=rf"choices\.py in .*\.whl .*{says}"):
+        check_conformance(wheel)
