@@ -12,6 +12,10 @@ CPU_DECODE_FRACTION, CPU_EXTEND_FRACTION = 0.1, 0.5
 BANDWIDTH_RESERVE = 1.6
 """An SM's load path over its share of DRAM bandwidth, at least."""
 
+_GATHER = {"dram_fraction": 0.75, "tile_seconds": 0.3e-6, "job_tiles": 0.5}
+_SDPA = {"matrix_fraction": 0.4, "merge_seconds": 0.0}
+"""PyTorch's calls on a GPU: round values that describe 62 runs on an H200."""
+
 _OWN = {
     "floor_seconds": 3.4e-6,
     "merge_seconds": 1.8e-6,
@@ -34,10 +38,16 @@ _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("triton", "decode"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "page_seconds": 5e-9, "job_tiles": 0.5},
     ("triton", "extend"): {"overlap": 1.0, "matrix_fraction": 0.55, "cta_bytes_per_s": 100e9},
     ("triton", "mla"): {"overlap": 1.0, "cta_bytes_per_s": 25e9, "job_tiles": 3.0, "matrix_fraction": 0.4},
-    ("flex_attention", "decode"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "job_tiles": 3.0, "merge_seconds": 10e-6},
-    ("flex_attention", "extend"): {"overlap": 1.0, "matrix_fraction": 0.4},
-    ("torch_native", "gather"): {"floor_seconds": 2e-6, "launch_seconds": 4e-6, "tile_seconds": 0.5e-6},
-    ("torch_native", "sdpa"): {"launch_seconds": 4e-6, "overlap": 1.0, "matrix_fraction": 0.45},
+    ("flex_attention", "decode"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "job_tiles": 3.0, "merge_seconds": 2e-6},
+    ("flex_attention", "extend"): {"overlap": 1.0, "matrix_fraction": 0.35},
+    ("torch_native", "gather"): {**_GATHER, "floor_seconds": 8e-6, "launch_seconds": 7e-6},
+    ("torch_native", "gather_extend"): {**_GATHER, "floor_seconds": 12e-6, "launch_seconds": 12e-6},
+    ("torch_native", "sdpa"): {**_SDPA, "launch_seconds": 4e-6},
+    ("torch_native", "sdpa_flash"): {**_SDPA, "launch_seconds": 9e-6},
+    ("torch_native", "sdpa_packed"): {**_SDPA, "launch_seconds": 3e-6, "tile_seconds": 0.25e-6},
+    ("torch_native", "sdpa_math"): {"launch_seconds": 30e-6, "dram_fraction": 0.85, "join": 4.0},
+    ("torch_native", "sdpa_extend"): {"launch_seconds": 3e-6, "overlap": 4.0, "matrix_fraction": 0.4},
+    ("torch_native", "sdpa_extend_flash"): {"launch_seconds": 3e-6, "overlap": 1.0, "matrix_fraction": 0.2},
     ("attnroof_triton", "decode"): {
         **_OWN,
         "join": 6.8,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from costmodel.backends.cpu import plan_flex
 from costmodel.call import Call
 from costmodel.plan import Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, partial_row_bytes, similar_requests, split_jobs
+from costmodel.tiles import ceil_div, partial_row_bytes, query_tiles, similar_requests, split_jobs
 
 DECODE_QUERY_TOKENS = 128
 DECODE_KEYS = 64
@@ -30,14 +30,17 @@ def _step(call: Call, q: int, kv: int, count: int) -> Plan:
         keys = call.number("block_n") or DECODE_KEYS
         rows = max(16, 1 << max(0, q * attention.group_size - 1).bit_length())
         units, splits = heads, max(1, 2 * (machine.sms // heads))
+        jobs = split_jobs(ceil_div(kv, keys), splits, units)
     else:
         keys, rows = call.number("block_n") or KEYS, call.number("block_m") or ROWS
         units, splits = attention.num_qo_heads * ceil_div(kv, rows), 1
+        square = query_tiles(attention, kv, kv, (rows, keys), 1)
+        jobs = [(attention.num_qo_heads, n) for n in reversed(square)]
     tile = tile_work(machine, attention, rows, keys)
     return Plan(
         variant="decode" if decoding else "extend",
         kernel=kernel_name(attention),
-        jobs=tuple(split_jobs(ceil_div(kv, keys), splits, units)),
+        jobs=tuple(jobs),
         tile=tile,
         slots_per_sm=2,
         dram_bytes=attention.kv_bytes_per_token * kv,
