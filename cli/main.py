@@ -7,15 +7,19 @@ import typer
 
 from cli.commands import (
     accuracy,
+    advise,
     backends,
     conformance,
     diff,
     explain,
     export,
     hw,
+    ingest,
     model,
     predict,
+    report,
     sglang,
+    simulate,
     tune,
     validate,
 )
@@ -37,11 +41,15 @@ for command in (
     sglang.sglang,
     predict.predict,
     explain.explain,
+    advise.advise,
+    simulate.simulate,
+    ingest.ingest,
     tune.tune,
     export.export,
     validate.validate,
     accuracy.accuracy,
     diff.diff,
+    report.report,
     conformance.conformance,
 ):
     app.command()(command)
