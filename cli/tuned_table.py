@@ -20,14 +20,14 @@ def tuned_table(rows: "Sequence[tuple[Workload, Row]]") -> "Table":
     from rich.table import Table
 
     table = Table(title="predicted / measured / error / winner, one layer's attention call", title_justify="left")
-    table.add_column("workload", no_wrap=True)
-    table.add_column("candidate", overflow="fold")
+    table.add_column("workload and candidates", overflow="fold")
     for name in ("predicted us", "measured us", "error"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("winner", no_wrap=True)
     for workload, row in rows:
-        for i, line in enumerate(_lines(row)):
-            table.add_row(f"{workload.batch.phase} {workload.spec}" if i == 0 else "", *line)
+        table.add_row(f"{workload.batch.phase} {workload.spec}", style="bold")
+        for name, *numbers in _lines(row):
+            table.add_row(f"  {name}", *numbers)
         table.add_section()
     return table
 
@@ -78,7 +78,7 @@ def _lines(row: "Row") -> list[tuple[str, str, str, str, str]]:
     best = row.best.candidate.key
     if not row.tried:
         predicted = "" if row.best.predicted_us is None else f"{row.best.predicted_us:.1f}"
-        return [(_short(Candidate(row.best.backend, row.best.knobs).key), predicted, "-", row.status, "")]
+        return [(_short(Candidate(row.best.backend, row.best.knobs).key), predicted, "-", "-", row.status)]
     shown = [key for i, key in enumerate(row.tried) if i < SHOWN or key in (default, best)]
     out = []
     for key in shown:

@@ -46,6 +46,7 @@ def assemble(workload: Workload, found: Findings) -> Row:
     notes = [*found.notes]
     if verdict and verdict.unsteady:
         notes.append(f"unstable: {verdict.unsteady}")
+    notes += dict.fromkeys(text for k in found.known.values() for text in k.disturbed)
     failures = {k.candidate.key: f"{k.outcome}: {k.reason}" for k in found.known.values() if k.outcome != "measured"}
     return Row(
         phase=point.phase,

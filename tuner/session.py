@@ -53,6 +53,8 @@ class Known:
     """Names the candidates that were run together, interleaved."""
     plan_seconds: float | None = None
     eager_seconds: float | None = None
+    disturbed: tuple[str, ...] = ()
+    """What disturbed the device meanwhile: a busy machine, throttling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +329,16 @@ def _result(candidate: Candidate, outcome: Outcome) -> dict[str, Any]:
     out: dict[str, Any] = {"candidate": candidate.key}
     match outcome:
         case Measured(seconds=seconds):
-            more = {"plan_seconds": outcome.plan_seconds, "eager_seconds": outcome.eager_seconds}
+            conditions = outcome.conditions
+            disturbed = [
+                *([conditions.busy] if conditions.busy else []),
+                *(f"throttled: {t}" for t in conditions.throttle),
+            ]
+            more = {
+                "plan_seconds": outcome.plan_seconds,
+                "eager_seconds": outcome.eager_seconds,
+                "disturbed": disturbed,
+            }
             return {**out, "outcome": "measured", "seconds": list(seconds), **more}
         case Rejected(reasons=reasons):
             return {**out, "outcome": "rejected", "reason": "; ".join(reasons)}
@@ -352,4 +363,5 @@ def _known(trial: FrozenTrial, space: Space) -> Known | None:
         attrs.get("group", ""),
         attrs.get("plan_seconds"),
         attrs.get("eager_seconds"),
+        tuple(attrs.get("disturbed", ())),
     )
