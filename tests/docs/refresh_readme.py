@@ -1,0 +1,12 @@
+"""Write the generated parts of README.md anew: python tests/docs/refresh_readme.py."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+
+from readme import README, refreshed
+
+if __name__ == "__main__":
+    README.write_text(refreshed(README.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(f"{README} is up to date\n")
