@@ -44,6 +44,7 @@ def model_facts(model: Model, lists: Lists, architectures: Mapping[str, str]) ->
         "learnable_sink": bool(_either(raw, text, "learnable_sink")),
         "encoder_decoder": arch in lists["ENCODER_DECODER"],
         "dsa": dsa,
+        "dsa_shares_selection": _shares_selection(raw),
         "index_kpool": _whole(_either(raw, text, "index_kpool")) or 1,
         "qsa": text.get("indexer_n_heads") is not None and arch == "Qwen4ExpForConditionalGeneration",
         "gdn": raw.get("model_type") in lists["GDN_TYPES"] or text.get("model_type") in lists["GDN_TYPES"],
@@ -117,6 +118,15 @@ def _has_sinks(arch: str | None, text: Config, lists: Lists) -> bool:
     if arch in lists["MIMO"]:
         return bool(text.get("add_swa_attention_sink_bias") or text.get("add_full_attention_sink_bias"))
     return bool(text.get("learnable_sink"))
+
+
+def _shares_selection(raw: Config) -> bool:
+    frequency, pattern = _whole(raw.get("index_topk_freq")) or 1, raw.get("index_topk_pattern")
+    return (
+        frequency > 1
+        or (isinstance(pattern, (str, list)) and "S" in pattern)
+        or "shared" in _listed(raw.get("indexer_types"))
+    )
 
 
 def _minicpm(raw: Config, mixer: str) -> bool:

@@ -80,6 +80,7 @@ def gather_facts(model: Model, profile: Profile, options: Mapping[str, Any], tab
     facts["mamba"] = False
     facts["dtype"] = None
     facts["aiter_enabled"] = False  # SGLANG_USE_AITER, which the launch line does not carry
+    facts["speculative_as_written"] = facts["speculative"]
     if facts["speculative"] is not None:
         facts["speculative"] = str(facts["speculative"]).upper()
     flag, checkpoint = facts["quantization_flag"], facts["checkpoint_quantization"]

@@ -10,6 +10,7 @@ from costmodel.sglang import sglang_resolve
 LLAMA = model_of("LlamaForCausalLM")
 DEEPSEEK = latent_of("DeepseekV3ForCausalLM")
 SPARSE = latent_of("DeepseekV32ForCausalLM", index_topk=2048)
+SHARING = latent_of("DeepseekV32ForCausalLM", index_topk=2048, index_topk_freq=4)
 QWEN_NEXT = model_of("Qwen3NextForCausalLM", model_type="qwen3_next")
 GRANITE = model_of("GraniteMoeHybridForCausalLM", model_type="granitemoehybrid", layer_types=["mamba", "attention"])
 
@@ -108,6 +109,9 @@ def test_what_sglang_serves_with(model, gpu, args, expected):
         (DEEPSEEK, "b200", ("--prefill-attention-backend", "cutedsl_mla"), "resolve", "only decodes"),
         (SPARSE, "h200", ("--kv-cache-dtype", "fp8_e5m2"), "resolve", "fp8_e4m3"),
         (SPARSE, "intel-xeon-6980p", (), "resolve", "kernels"),
+        (SHARING, "h200", ("--enable-two-batch-overlap",), "resolve", "share"),
+        (SPARSE, "h200", ("--enable-two-batch-overlap",), "check", "two-batch"),
+        (model_of("DeepseekV4ForCausalLM"), "b200", [a.lower() for a in EAGLE_CHAIN], "resolve", "capitals"),
         (QWEN_NEXT, "b200", ("--attention-backend", "aiter"), "build", "gated-delta"),
         (QWEN_NEXT, "intel-xeon-6980p", (), "resolve", "--disable-radix-cache"),
         (model_of("Lfm2ForCausalLM", model_type="lfm2"), "h200", ("--page-size", "64"), "resolve", "page 1 only"),
