@@ -16,6 +16,7 @@ from tuner.events import Finished, Measuring, Note, Observer, Searching, Tried, 
 from tuner.filename import slug
 from tuner.noise import timing
 from tuner.owner import Owner
+from tuner.plausible import checked
 from tuner.predictions import Predictor, predict_all
 from tuner.reachable import reachable_keys
 from tuner.row import Row
@@ -144,16 +145,16 @@ class _Search:
 
     def _measure(self, candidates: list[Candidate]) -> dict[str, Outcome]:
         self._tools.observe(Measuring(self._workload, tuple(candidates)))
-        outcomes = dict(
-            self._tools.measurer.measure(
-                self._workload.attention,
-                self._workload.batch,
-                candidates,
-                seed=self._tools.seed,
-                repeats=self._plan.repeats,
-                deadline=self._share.deadline,
-            )
+        attention, batch, profile = self._workload.attention, self._workload.batch, self._tools.profile
+        answers = self._tools.measurer.measure(
+            attention,
+            batch,
+            candidates,
+            seed=self._tools.seed,
+            repeats=self._plan.repeats,
+            deadline=self._share.deadline,
         )
+        outcomes = {key: checked(attention, batch, outcome, profile) for key, outcome in answers.items()}
         self._share.budget.spend(len(outcomes))
         for candidate in candidates:
             outcome = outcomes.get(candidate.key)

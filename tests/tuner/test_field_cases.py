@@ -134,3 +134,45 @@ def test_every_field_that_changes_the_candidates_changes_the_file(tmp_path: Path
     paths |= {write(configuration([row()], GQA, page_size=64), tmp_path)}
     assert len(paths) == 4
     assert all(json.loads(p.read_text())["attention"] for p in paths)
+
+
+@pytest.mark.parametrize(
+    ("device", "attention", "batch", "seconds", "word"),
+    [
+        ("a100", Attention(32, 8, 128), Batch.decode([4096] * 64), 338e-6, "bandwidth"),
+        ("l40s", Attention(32, 8, 128), Batch.decode([4096] * 64), 836e-6, "bandwidth"),
+        ("h200", Attention(32, 8, 128), Batch.extend([16384], [16384]), 850e-6, "TFLOP/s"),
+    ],
+)
+def test_times_beyond_the_hardware_are_refused(
+    device: str, attention: Attention, batch: Batch, seconds: float, word: str
+) -> None:
+    """ai-dynamo/aiconfigurator at 095f58a5: published rows at 155 % of the bandwidth and 260 % of the peak."""
+    from hwprofiles import load_profile
+    from tuner.plausible import impossible
+
+    profile = load_profile(device)
+    assert word in str(impossible(attention, batch, seconds, profile))
+    assert impossible(attention, batch, 4 * seconds, profile) is None
+
+
+def test_an_impossible_time_never_wins() -> None:
+    """A kernel that was left out of a library returns at once, without an error."""
+    from executors.outcome import Accuracy, Measured
+
+    def at_once(c: Candidate) -> Outcome | None:
+        return Measured((1e-6,) * 7, Accuracy(0, 1)) if c.knobs == {"num_splits": 8} else None
+
+    row_now = answer(workload("64q1s4k"), tools(FakeMeasurer(answer=at_once, scale=10.0)))
+    assert row_now.best.knobs != {"num_splits": 8}
+    assert "impossible" in row_now.failures["fa3[num_splits=8]"]
+
+
+def test_the_shipped_records_are_all_possible() -> None:
+    from executors.recordings import read_records
+    from hwprofiles import load_profile
+    from tuner.plausible import sift
+
+    records = read_records().records
+    sifted = sift(records, load_profile("h200"))
+    assert len(sifted.impossible) <= 0.001 * len(records), sifted.impossible[:3]

@@ -49,6 +49,7 @@ class FakeMeasurer:
     version: str = "3.0.0"
     env: Environment = ENVIRONMENT
     calls: list[tuple[str, ...]] = field(default_factory=list)
+    scale: float = 1.0
     on_measure: Callable[[Sequence[Candidate]], None] = lambda _: None
 
     def environment(self) -> Environment:
@@ -85,7 +86,7 @@ class FakeMeasurer:
 
     def _measured(self, c: Candidate, seed: int, repeats: int) -> Measured:
         draw = random.Random(f"{seed}-{c.key}-{len(self.calls)}")
-        seconds = tuple(true_seconds(c) * (1 + self.noise * draw.uniform(-1, 1)) for _ in range(repeats))
+        seconds = tuple(self.scale * true_seconds(c) * (1 + self.noise * draw.uniform(-1, 1)) for _ in range(repeats))
         return Measured(seconds, Accuracy(0.001, 0.01), compile_seconds=0.0)
 
 
