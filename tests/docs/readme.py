@@ -1,4 +1,4 @@
-"""The parts of README.md that are generated: an example, the accuracy table, the gains of the shipped configurations."""
+"""The generated parts of README.md: an example, the accuracy table, the gains of the shipped configurations."""
 
 import math
 import re
@@ -17,7 +17,12 @@ from tuner.row import Choice
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-EXAMPLE = "attnroof predict --model examples/models/Llama-3.1-8B --gpu h200 --batch-spec q1s32k --backend fa3 --backend flashinfer"
+EXAMPLE = (
+    "attnroof predict --model examples/models/Llama-3.1-8B --gpu h200 --batch-spec q1s32k"
+    " --backend fa3 --backend flashinfer"
+)
+FEWEST = 30
+"""Rows (or workloads) below which a mean says too little to print."""
 
 
 def example() -> str:
@@ -44,7 +49,7 @@ def accuracy() -> str:
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     for (calls, backend), group in grouped(rows, lambda r: (kind(r), r.backend)).items():
-        if len(group) < 8:
+        if len(group) < FEWEST:
             continue
         s = summarize(group)
         shares = (s.mean, s.p95, s.within, s.coverage, s.roofline)
@@ -61,44 +66,43 @@ def regrets(rows: list[Row]) -> str:
     parts = []
     for name, group in grouped(served, lambda r: ("MLA" if r.attention.is_latent else r.phase,)).items():
         regret = choice_regret(group)
-        if regret is not None and regret.workloads >= 20:
+        if regret is not None and regret.workloads >= FEWEST:
             parts.append(f"{name[0]} {regret.mean:.3f} ({regret.workloads} workloads)")
     split = split_regret([r for r in served if r.backend == "fa3"])
     assert split is not None
     assert split.default is not None
     return (
-        "Backend and knobs chosen by the model alone, without the project's own kernels, take this multiple of the best measured "
-        f"time (geometric mean): {', '.join(parts)}; the split count of `fa3` {split.mean:.3f}, its own choice {split.default:.3f}."
+        "Backend and knobs chosen by the model alone, without the project's own kernels, cost this multiple of the\n"
+        f"best measured time (geometric mean): {', '.join(parts)};\n"
+        f"the split count of `fa3` {split.mean:.3f}, its own choice {split.default:.3f}."
     )
 
 
 def gains() -> str:
     """What the shipped configurations gain over SGLang's default."""
-    lines = [
-        "| shipped configuration (NVIDIA H200) | calls | best of all | best that SGLang's flags reach |",
-        "|---|--:|--:|--:|",
-    ]
-    total: list[tuple[float, float, float]] = []
+    found: dict[str, list[tuple[float, float, float]]] = {}
     for path in sorted(CONFIGURATIONS.glob("*.json")):
         configuration = read(path)
-        measured = [
-            times
-            for table in TABLES
-            for row in configuration.table(table).values()
-            if (times := timed(row.sglang_default, row.best, row.best_sglang)) is not None
-        ]
-        if measured:
-            total += measured
-            lines.append(f"| {shape(path)} | {len(measured)} | {ratio(measured, 1)} | {ratio(measured, 2)} |")
-    lines.append(f"| all | {len(total)} | {ratio(total, 1)} | {ratio(total, 2)} |")
-    weighted = [sum(t[0] for t in total) / sum(t[i] for t in total) for i in (1, 2)]
+        for table in TABLES:
+            for row in configuration.table(table).values():
+                times = timed(row.sglang_default, row.best, row.best_sglang)
+                if times is not None:
+                    found.setdefault(shape(path), []).append(times)
+    total = [times for group in found.values() for times in group]
+    lines = [
+        "| shipped configurations (NVIDIA H200) | calls | best of all | best that SGLang's flags reach |",
+        "|---|--:|--:|--:|",
+        *(f"| {name} | {len(group)} | {ratio(group, 1)} | {ratio(group, 2)} |" for name, group in found.items()),
+        f"| all | {len(total)} | {ratio(total, 1)} | {ratio(total, 2)} |",
+    ]
+    best, reached = (sum(t[0] for t in total) / sum(t[i] for t in total) for i in (1, 2))
     return "\n".join(
         [
             *lines,
             "",
-            "Time of SGLang's default over that of the choice, geometric mean over the calls (`attnroof report --config` shows each); "
-            f'weighted by time {weighted[0]:.3f} and {weighted[1]:.3f}. "Best of all" may be the project\'s own kernels or a library '
-            "knob that SGLang has no flag for.",
+            "Time of SGLang's default over that of the choice, geometric mean over the calls; weighted by time "
+            f"{best:.3f} and {reached:.3f}.",
+            '`attnroof report --config` shows each; "best of all" may be own kernels or a knob without a flag.',
         ]
     )
 
@@ -119,9 +123,10 @@ def ratio(times: Iterable[tuple[float, float, float]], index: int) -> str:
 
 
 def shape(path: Path) -> str:
-    """A configuration's file name in short."""
+    """The class of shapes that a configuration's file name tells."""
     parts = dict(p.split("=", 1) for p in path.stem.split(",") if "=" in p)
-    words = [parts["family"].upper(), f"{parts['qo']}/{parts['kv']} heads, dim {parts['hd']}"]
+    words = ["MLA" if parts["family"] == "mla" else "GQA, MQA"]
+    words += [f"head dim {parts['hd']}"] if parts["family"] != "mla" else ["16, 64 and 128 heads"]
     words += [f"window {parts['window']}"] if "window" in parts else []
     words += ["sinks"] if "sinks" in parts else []
     words += [f"{parts['kv_dtype']} KV"] if parts["kv_dtype"] != "auto" else []
