@@ -6,6 +6,8 @@ from costmodel.call import Call
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles
 
+MOST_ROWS_PER_WARP = 16
+
 
 def plan(call: Call) -> Plan:
     """Say what the project's own kernels launch."""
@@ -37,7 +39,7 @@ def plan(call: Call) -> Plan:
     row_bytes = partial_row_bytes(attention)
     return Plan(
         variant=_variant(call, chosen),
-        kernel=kernel_name(attention, batch) + ("_gather" if chosen.gathered else ""),
+        kernel=_kernel(call, chosen),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=chosen.programs_per_sm,
@@ -56,6 +58,12 @@ def plan(call: Call) -> Plan:
         requests=batch.size,
         workspace_bytes=int(partial * row_bytes),
     )
+
+
+def _kernel(call: Call, tile: Tile) -> str:
+    """Name the kernel by its path too; with many rows a warp its sums no longer fit the registers."""
+    gathered, spilled = tile.gathered, tile.rows > MOST_ROWS_PER_WARP * tile.warps
+    return kernel_name(call.attention, call.batch) + "_gather" * gathered + "_spilled" * spilled
 
 
 def _variant(call: Call, tile: Tile) -> str:
