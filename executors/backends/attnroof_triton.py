@@ -4,8 +4,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from costmodel import Attention, Batch
+from executors.backends.attnroof_points import MAX_SPLITS, SPLITS, points
 from executors.base import Backend, Knob, Knobs, Prepared
 from executors.kernels.tiling import Target, default_tile, fits, tile_of
+from executors.outcome import Candidate
 from hwprofiles import Profile
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ KERNELS_VERSION = "1.2"
 """Changes whenever the kernels or their defaults change in speed."""
 MIN_CAPABILITY = (8, 0)
 HOPPER = (9, 0)
-MAX_SPLITS = 128
 INTERPRETED_SMS = 8
 """Processors to split for under Triton's interpreter, which has none."""
 
@@ -59,7 +60,7 @@ class AttnroofTriton(Backend):
         target = _target(_capability(profile) or (0, 0))
         default = default_tile(attention, batch, target=target)
         longest = -(-max(batch.kv_lens) // default.block_n)
-        splits = tuple(s for s in _split_ladder() if s <= longest)
+        splits = tuple(s for s in SPLITS if s <= longest)
         rows = max(batch.q_lens) * attention.group_size
         sizes = {
             "block_m": tuple(m for m in (16, 32, 64, 128) if m < 2 * rows or m == 16),
@@ -73,6 +74,12 @@ class AttnroofTriton(Backend):
             usable = [v for v in values if v != first and fits(attention, batch, {name: v}, target=target)]
             knobs.append(Knob(name, (first, *usable)))
         return tuple(knobs)
+
+    def points(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Candidate, ...]:
+        """List the points worth trying, the own choice first, not every combination of the knobs."""
+        target = _target(_capability(profile) or (0, 0))
+        found = points(attention, batch, profile.num_sms or INTERPRETED_SMS, target=target)
+        return tuple(Candidate(self.name, point) for point in found)
 
     def prepare(self, inputs: "Inputs", knobs: Knobs) -> Prepared:
         """Plan, compile and allocate.
@@ -106,11 +113,6 @@ class AttnroofTriton(Backend):
             workspace_bytes=launcher.workspace_bytes,
             keep=(launcher,),
         )
-
-
-def _split_ladder() -> tuple[int, ...]:
-    """Every split count to 16, every second to 32, every fourth to 64, then 96 and 128."""
-    return (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), 96, MAX_SPLITS)
 
 
 def _capability(profile: Profile) -> tuple[int, int] | None:

@@ -66,8 +66,15 @@ class TorchNative(Backend):
         return tuple(knobs)
 
     def allows(self, attention: Attention, batch: Batch, knobs: Knobs) -> bool:
-        """Splits belong to the per-request form and are packed anyway; the causal square and cascade are not packed."""
+        """Splits belong to the per-request form and are packed anyway; the causal square and cascade are not packed.
+
+        On a GPU the efficient kernel takes equal head counts only, and cuDNN no sequence of one key.
+        """
         decoding = max(batch.q_lens) == 1
+        if knobs.get("sdpa") == "efficient" and attention.group_size > 1 and not knobs.get("pack_gqa"):
+            return False
+        if knobs.get("sdpa") == "cudnn" and knobs["form"] != "padded" and min(batch.kv_lens) == 1:
+            return False
         if knobs.get("num_splits", 1) != 1:
             return knobs["form"] == "per_request" and not knobs.get("pack_gqa")
         return not knobs.get("pack_gqa") or knobs["form"] in ("trimmed", "padded") or decoding

@@ -7,10 +7,11 @@ import torch
 
 from costmodel import Attention, Batch, Incompatible
 from executors.backends.torch_native import TorchNative
+from executors.base import KnobValue
 from executors.check import check
 from executors.inputs import make_inputs
 from executors.reference import make_reference
-from hwprofiles import Profile
+from hwprofiles import Profile, load_profile
 
 GQA = Attention(4, 2, 32)
 WORKLOADS = {
@@ -106,3 +107,23 @@ def test_square_extend_is_left_out_where_it_would_be_wrong(cpu: Profile) -> None
     forms = TorchNative().knobs(windowed, Batch.extend([9], [30]), cpu)[0].values
     assert "per_request" not in forms
     assert forms[0] == "trimmed"
+
+
+@pytest.mark.parametrize(
+    ("attention", "lens", "knobs", "allowed"),
+    [
+        (GQA, [300, 7], {"sdpa": "efficient"}, False),
+        (GQA, [300, 7], {"sdpa": "efficient", "pack_gqa": True}, True),
+        (Attention(4, 4, 32), [300, 7], {"sdpa": "efficient"}, True),
+        (GQA, [300, 1], {"sdpa": "cudnn"}, False),
+        (GQA, [300, 1], {"sdpa": "cudnn", "form": "padded"}, True),
+        (GQA, [300, 2], {"sdpa": "cudnn"}, True),
+    ],
+)
+def test_gpu_kernels_are_offered_only_where_pytorch_has_them(
+    attention: Attention, lens: list[int], knobs: dict[str, KnobValue], allowed: bool
+) -> None:
+    """Seen on an H200: no efficient kernel for grouped heads; PyTorch refuses cuDNN a sequence of one key."""
+    batch = Batch.decode(lens)
+    default = {knob.name: knob.values[0] for knob in TorchNative().knobs(attention, batch, load_profile("h200"))}
+    assert TorchNative().allows(attention, batch, {**default, **knobs}) is allowed

@@ -19,6 +19,8 @@ WINDOW = Attention(32, 8, 128, sliding_window=512)
 SINKS = Attention(64, 8, 64, sinks=True)
 RAGGED = (1, 77, 4096, 900, 2500, 63, 64, 65)
 DECODE, DECODE_1 = Batch.decode(RAGGED, page_size=64), Batch.decode(RAGGED, page_size=1)
+LONGER = Batch.decode(RAGGED[1:], page_size=64)
+"""Without the request of a single key, which cuDNN does not take."""
 PREFILL = Batch.extend([1000, 333], [1000, 333], page_size=64)
 CHUNK = Batch.extend([512, 100], [4000, 1500], page_size=64)
 MIXED = Batch.extend([512, 1, 1, 1], [4000, 1500, 77, 901], page_size=64)
@@ -63,7 +65,8 @@ CASES: list[tuple[str, Attention, Batch, Knobs]] = [
     *(("attnroof_triton", layer, DECODE, {}) for layer in (FP8, WINDOW, SINKS, MLA)),
     ("torch_native", GQA, DECODE, {}),
     ("torch_native", GQA, DECODE, {"form": "padded"}),
-    ("torch_native", GQA, DECODE, {"sdpa": "cudnn"}),
+    ("torch_native", GQA, LONGER, {"form": "per_request", "sdpa": "cudnn"}),
+    ("torch_native", GQA, LONGER, {"form": "per_request", "pack_gqa": True, "sdpa": "efficient"}),
     ("torch_native", GQA, CHUNK, {}),
     ("flex_attention", GQA, DECODE, {"form": "padded"}),
     ("flex_attention", GQA, CHUNK, {"form": "packed"}),
@@ -84,6 +87,8 @@ def test_result_is_right_eagerly_and_from_a_graph(
     if backend.implementation() is None:
         pytest.skip(f"{name} is not installed: {backend.install_hint}")
     assert backend.reject(attention, batch, profile) == []
+    default = {knob.name: knob.values[0] for knob in backend.knobs(attention, batch, profile)}
+    assert backend.allows(attention, batch, {**default, **knobs})
     inputs = make_inputs(attention, batch, DEVICE, seed=11, slots=2)
     prepared = backend.prepare(inputs, knobs)
     last = inputs.slots - 1
