@@ -91,12 +91,18 @@ def _lines(row: "Row") -> list[tuple[str, str, str, str, str]]:
 
 
 def _verdict(row: "Row") -> str:
-    if row.gain is None:
+    if row.gain is None and row.own_gain is None:
         return row.status
     noise = "" if row.noise is None else f" +- {100 * row.noise:.1f} %"
-    if row.gain == 1.0:
-        return f"{row.status}, nothing beats the default by more than the noise"
-    return f"{row.status}, {row.gain:.2f} x the default{noise}"
+    parts = [str(row.status)]
+    if row.own_gain is not None:
+        parts.append(f"the project's own kernels take {100 / row.own_gain:.0f} % of the default's time{noise}")
+        noise = ""
+    if row.gain is not None and row.gain != 1.0:
+        parts.append(f"{row.gain:.2f} x the default{noise}")
+    elif row.gain is not None:
+        parts.append("no serving library beats the default by more than the noise")
+    return ", ".join(parts)
 
 
 def _short(key: str) -> str:

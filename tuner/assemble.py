@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from costmodel import Prediction
 from executors.outcome import Candidate
 from tuner.noise import timing
+from tuner.reachable import OWN_BACKENDS
 from tuner.row import Choice, Counts, Row, Status, Tried
 from tuner.session import Known
 from tuner.space import Space
@@ -39,6 +40,8 @@ def assemble(workload: Workload, found: Findings) -> Row:
     reachable = [c for c in space.candidates if c.key in space.reachable]
     default = space.default
     verdict = decide(space.candidates, default, found.times)
+    libraries = [c for c in space.candidates if c.backend not in OWN_BACKENDS]
+    others = decide(libraries, default, found.times)
     sglang = decide(reachable, default if default in reachable else None, found.times)
     best = verdict.best if verdict else _by_prediction(space, found.predictions)
     ours = sglang.best if sglang else (_fastest_predicted(reachable, found.predictions) if reachable else None)
@@ -61,7 +64,8 @@ def assemble(workload: Workload, found: Findings) -> Row:
         best_sglang=pick(ours) if ours else None,
         runner_up=pick(verdict.runner_up) if verdict and verdict.runner_up else None,
         sglang_default=pick(default) if default in reachable else None,
-        gain=_gain(verdict, best, default, found.times),
+        gain=_gain(others, default, found.times),
+        own_gain=_gain(verdict, default, found.times) if best.backend in OWN_BACKENDS else None,
         noise=_noise(verdict, best, found.times),
         status=_status(verdict, found),
         counts=_counts(found),
@@ -122,11 +126,11 @@ def _fastest_predicted(
     return candidates[min(known)[1]] if known else candidates[0]
 
 
-def _gain(verdict: Verdict | None, best: Candidate, default: Candidate, times: Times) -> float | None:
+def _gain(verdict: Verdict | None, default: Candidate, times: Times) -> float | None:
     if verdict is None or not times.get(default.key):
         return None
     if verdict.gain is None:
-        return 1.0 if best.key == default.key else None
+        return 1.0 if verdict.best.key == default.key else None
     return 1 / verdict.gain.seconds
 
 

@@ -98,7 +98,9 @@ class Row(Frozen):
     runner_up: Choice | None = None
     sglang_default: Choice | None = None
     gain: float | None = None
-    """Time of the default over that of the best, measured; 1 where the default is kept."""
+    """Time of the default over that of the best of the serving libraries, measured; 1 where the default is kept."""
+    own_gain: float | None = None
+    """The same for the project's own kernels, where they are the best: never counted as a gain over the libraries."""
     noise: float | None = None
     """Relative half-width of the comparison with the default."""
     status: Status

@@ -153,3 +153,20 @@ def test_the_best_that_sglang_reaches_is_looked_for_too() -> None:
     assert (row.best.backend, row.best.knobs) == ("fa3", {"num_splits": 8})
     assert row.best_sglang is not None
     assert (row.best_sglang.backend, row.best_sglang.knobs) == ("triton", {"max_kv_splits": 32})
+
+
+def test_the_projects_own_kernels_are_not_counted_as_a_gain_over_the_libraries() -> None:
+    from tuner.assemble import Findings, assemble
+    from tuner.space import Space
+
+    own = Candidate("attnroof_triton", {"num_splits": 0})
+    default, rival = candidate("fa3", 0), candidate("fa3", 8)
+    steady = (1.0, 1.001, 0.999, 1.0, 1.0)
+    times = {c.key: tuple(f * s for s in steady) for c, f in ((default, 1.0), (rival, 0.8), (own, 0.5))}
+    space = Space((default, rival, own), default, frozenset({default.key}))
+    row = assemble(workload(), Findings(space, {}, {}, times, 0, True, lambda c: ("x", "1")))
+    assert row.best.backend == "attnroof_triton"
+    assert row.own_gain == pytest.approx(2.0)
+    assert row.gain == pytest.approx(1.25)
+    assert row.best_sglang is not None
+    assert row.best_sglang.backend == "fa3"
