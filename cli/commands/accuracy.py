@@ -11,6 +11,7 @@ from cli.options import JsonOption
 
 if TYPE_CHECKING:
     from costmodel.accuracy import Summary
+    from costmodel.perturbation import Agreement
     from costmodel.regret import Regret
 
 RecordsOption = Annotated[Path | None, typer.Option("--records", help="File or folder of records; else the shipped.")]
@@ -21,6 +22,8 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
     """Compare estimates with records, per device, backend and phase, on workloads that were not fitted on."""
     from cli.output import stderr_console, write_json
     from costmodel.accuracy import grouped, rows_of, summarize
+    from costmodel.machine import machine_of
+    from costmodel.perturbation import bound_agreement
     from costmodel.regret import choice_regret, split_regret
     from executors.recordings import PACKAGED, read_records
 
@@ -38,10 +41,13 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
         groups = {key: summarize(group) for key, group in grouped(rows, lambda r: (r.backend, r.phase)).items()}
         choices = {phase: choice_regret(group) for (phase,), group in grouped(rows, lambda r: (r.phase,)).items()}
         splits = {name: split_regret(group) for (name,), group in grouped(rows, lambda r: (r.backend,)).items()}
-        documents.append(document(profile.id, groups, choices, splits))
+        bounds = bound_agreement(rows, machine_of(profile))
+        documents.append(document(profile.id, groups, choices, splits, bounds))
         if not as_json:
             print_device(profile.name, groups, summarize(rows))
             print_regrets(choices, splits)
+            if bounds is not None:
+                print_bounds(bounds)
     if not documents:
         raise AnswerIsNo(f"no record in {source} can be compared: none is a cold measurement of a known device")
     if as_json:
@@ -69,6 +75,7 @@ def document(
     groups: "dict[tuple[str, ...], Summary]",
     choices: "dict[str, Regret | None]",
     splits: "dict[str, Regret | None]",
+    bounds: "Agreement | None",
 ) -> dict[str, Any]:
     """Give one device's figures as JSON; shares, not per cent."""
     return {
@@ -76,6 +83,7 @@ def document(
         "groups": [{"backend": b, "phase": p, **asdict(s)} for (b, p), s in groups.items()],
         "choice_regret": {phase: asdict(r) for phase, r in choices.items() if r},
         "split_regret": {backend: asdict(r) for backend, r in splits.items() if r},
+        "bound_agreement": None if bounds is None else {"rows": bounds.rows, "share": bounds.share},
     }
 
 
@@ -122,3 +130,12 @@ def print_regrets(choices: "dict[str, Regret | None]", splits: "dict[str, Regret
                 f"choice of {name}: {r.mean:.3f} of the best measured time over {r.workloads} workloads, "
                 f"worst {r.worst:.2f}, best one found {100 * r.top1:.0f} %{own}"
             )
+
+
+def print_bounds(bounds: "Agreement") -> None:
+    """Print how often the named bound is the one that the records show."""
+    from cli.output import stdout_console
+
+    stdout_console().print(
+        f"bound named: {100 * bounds.share:.1f} % of {bounds.rows} rows agree with what twice the splits did to them"
+    )
