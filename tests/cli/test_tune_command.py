@@ -226,3 +226,11 @@ def test_diff_finds_what_became_slower(tmp_path: Path, capsys: pytest.CaptureFix
     assert run("diff", str(before), str(after), "--fail-on-slower") == 1
     assert run("diff", str(tmp_path / "records.jsonl"), str(tmp_path / "records.jsonl")) == 0
     assert "0 slower" in capsys.readouterr().out
+
+
+def test_without_batches_the_model_chooses_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["tune", "--model", MODEL, "--device", "cuda:0", "--out", str(tmp_path), "--plan-only", "--json"]
+    assert run(*arguments) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert {p["phase"] for p in plan} == {"extend", "decode", "verify"}
+    assert len(plan) <= 18

@@ -25,7 +25,7 @@ TIMES: dict[str, dict[int, float]] = {
     "triton": {8: 120e-6, 16: 110e-6, 32: 105e-6},
 }
 KNOB = {"fa3": "num_splits", "triton": "max_kv_splits"}
-ENVIRONMENT = Environment("cuda:0", "NVIDIA H200", "9.0", 132, 143771 << 20, "580.159", "2.11.0", "13.0", "simulated")
+ENVIRONMENT = Environment("cuda:0", "NVIDIA H200", "9.0", 132, 143771 << 20, "580.159", "2.11.0", "13.0", "replay")
 
 
 def candidate(backend: str, value: int) -> Candidate:
