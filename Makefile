@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
+WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 .PHONY: setup tune test check clean
 
@@ -23,14 +25,14 @@ tune: setup
 	@$(BIN)/attnroof tune --model examples/models/Qwen3-0.6B --device cpu --budget-seconds 270 --out results
 
 test: setup
-	@$(BIN)/python -m pytest -q
+	@$(PYTEST)
 
 check: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q
+	@$(PYTEST)
 
 clean:
 	rm -rf $(VENV) build *.egg-info results
