@@ -22,7 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 tune: setup
-	@$(BIN)/attnroof tune --model examples/models/Qwen3-0.6B --device cpu --budget-seconds 270 --out results
+	@$(BIN)/attnroof tune --model examples/models/Qwen3-0.6B --device cpu --budget-seconds 270 --resume --out results
 
 test: setup
 	@$(PYTEST)

@@ -2,8 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from tour import run
 
@@ -14,6 +16,7 @@ from hwprofiles import load_profile
 from tuner.configuration import TABLES, read
 from tuner.lookup import PACKAGED as CONFIGURATIONS
 from tuner.row import Choice
+from tuner.row import Row as TunedRow
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -78,48 +81,63 @@ def regrets(rows: list[Row]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Gained:
+    """Measured microseconds of one tuned call."""
+
+    default: float
+    library: float
+    flags: float
+    own: float
+
+    @classmethod
+    def of(cls, row: TunedRow) -> "Gained | None":
+        """Read a row; None where SGLang's default was not measured."""
+        default = _time(row.sglang_default)
+        if default is None:
+            return None
+        return cls(default, default / (row.gain or 1.0), _time(row.best_sglang) or default, _time(row.best) or default)
+
+
 def gains() -> str:
     """What the shipped configurations gain over SGLang's default."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    found: dict[str, list[Gained]] = {}
     for path in sorted(CONFIGURATIONS.glob("*.json")):
         configuration = read(path)
         for table in TABLES:
             for row in configuration.table(table).values():
-                times = timed(row.sglang_default, row.best, row.best_sglang)
-                if times is not None:
-                    found.setdefault(shape(path), []).append(times)
-    total = [times for group in found.values() for times in group]
+                gained = Gained.of(row)
+                if gained is not None:
+                    found.setdefault(shape(path), []).append(gained)
+    total = [gained for group in found.values() for gained in group]
     lines = [
-        "| shipped configurations (NVIDIA H200) | calls | best of all | best that SGLang's flags reach |",
-        "|---|--:|--:|--:|",
-        *(f"| {name} | {len(group)} | {ratio(group, 1)} | {ratio(group, 2)} |" for name, group in found.items()),
-        f"| all | {len(total)} | {ratio(total, 1)} | {ratio(total, 2)} |",
+        "| shipped configurations (NVIDIA H200) | calls | SGLang's flags | any library call | apart: own kernels |",
+        "|---|--:|--:|--:|--:|",
+        *(f"| {name} | {len(group)} | {ratios(group)} |" for name, group in found.items()),
+        f"| all | {len(total)} | {ratios(total)} |",
     ]
-    best, reached = (sum(t[0] for t in total) / sum(t[i] for t in total) for i in (1, 2))
+    weighted = [sum(g.default for g in total) / sum(getattr(g, name) for g in total) for name in CHOICES]
     return "\n".join(
         [
             *lines,
             "",
-            "Time of SGLang's default over that of the choice, geometric mean over the calls; weighted by time "
-            f"{best:.3f} and {reached:.3f}.",
-            '`attnroof report --config` shows each; "best of all" may be own kernels or a knob without a flag.',
+            "Time of SGLang's default over that of the best that each can reach, geometric mean over the calls; weighted by",
+            f"time {', '.join(f'{w:.3f}' for w in weighted)} (`python benchmarks/gains.py` shows each shape and phase).",
         ]
     )
 
 
-def timed(default: Choice | None, *choices: Choice | None) -> tuple[float, float, float] | None:
-    """Measured microseconds of the default and of each choice; None where one was not measured."""
-    times = [c.measured_us if c is not None else None for c in (default, *choices)]
-    if any(t is None for t in times):
-        return None
-    first, second, third = (float(t) for t in times if t is not None)
-    return first, second, third
+CHOICES = ("flags", "library", "own")
 
 
-def ratio(times: Iterable[tuple[float, float, float]], index: int) -> str:
-    """Geometric mean of the default's time over that of a choice."""
-    logs = [math.log(t[0] / t[index]) for t in times]
-    return f"{math.exp(sum(logs) / len(logs)):.3f}×"
+def ratios(group: Sequence[Gained]) -> str:
+    """Geometric means of the default's time over those of the choices."""
+    means = [math.exp(fmean(math.log(g.default / getattr(g, name)) for g in group)) for name in CHOICES]
+    return " | ".join(f"{mean:.3f}×" for mean in means)
+
+
+def _time(choice: Choice | None) -> float | None:
+    return None if choice is None else choice.measured_us
 
 
 def shape(path: Path) -> str:
