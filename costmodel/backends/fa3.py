@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, "NDArray[np.int64]")
 
 MAX_SPLITS = 128
+SOFT_CAP_TIME = 1.4
+"""Softmax with a cap over softmax without: the hyperbolic tangent is one instruction, the others stay as they are."""
 COMPILED_DIMS = (64, 96, 128, 192, 256)
 """Head dims that kernels exist for; others run in the next larger one."""
 DYNAMIC_MAX_REQUESTS = 992
@@ -93,7 +95,8 @@ def _tile(call: Call, rows: int, keys: int) -> TileWork:
     compiled = attention if attention.is_latent else replace(attention, head_dim=dims[0], v_head_dim=dims[1])
     tile = tile_work(call.machine, replace(compiled, dtype=dtype), rows, keys, call.batch.page_size)
     stored = tile_work(call.machine, attention, rows, keys, call.batch.page_size).bytes
-    return replace(tile, bytes=stored)
+    exps = tile.exp_seconds * (SOFT_CAP_TIME / 2 if attention.logit_soft_cap else 1)
+    return replace(tile, bytes=stored, exp_seconds=exps)
 
 
 def merge_slots_of(static: T) -> T:
