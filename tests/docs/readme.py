@@ -121,8 +121,8 @@ def gains() -> str:
         [
             *lines,
             "",
-            "Time of SGLang's default over that of the best that each can reach, geometric mean over the calls; weighted by",
-            f"time {', '.join(f'{w:.3f}' for w in weighted)} (`python benchmarks/gains.py` shows each shape and phase).",
+            "Time of SGLang's default over that of the best that each can reach, geometric mean over the calls;",
+            f"weighted by time {', '.join(f'{w:.3f}' for w in weighted)} (`python benchmarks/gains.py` shows each shape).",
         ]
     )
 
