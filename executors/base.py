@@ -43,6 +43,8 @@ class Prepared:
     """Library path that runs, where it is known."""
     capturable: bool = True
     """Whether `run` can be captured in a CUDA graph."""
+    replannable: bool = True
+    """Whether a captured `run` stays valid when `plan` is called again; False where planning makes new buffers."""
     workspace_bytes: int | None = None
     threads: int | None = None
     """CPU threads that `run` is meant for; None takes all cores."""

@@ -94,8 +94,8 @@ def print_device(name: str, groups: "dict[tuple[str, ...], Summary]", total: "Su
     from cli.output import print_table
 
     table = Table(title=f"{name}: estimates against records, errors in %", title_justify="left")
-    table.add_column("backend")
-    table.add_column("phase")
+    table.add_column("backend", no_wrap=True, min_width=15)
+    table.add_column("phase", no_wrap=True, min_width=6)
     heads = ("rows", "mean", "median", "p95", "<=10 %", "by time", "<30 us", ">=30 us", "coverage")
     for head in (*heads, "roofline", "2 constants", "noise"):
         table.add_column(head, justify="right")

@@ -67,6 +67,7 @@ def tune(
     if device == "all":
         end_all(run_workers(sys.argv[1:], trials))
         return
+    check_input(model, batch_spec or [])
     device = device or first_device()
     options = Options(device, Path(out), storage, study, effort, seed, worker=worker, dry=plan_only)
     asked = Asked(model, tuple(batch_spec or ()), tp, page_size, kv_cache_dtype, dtype)
@@ -91,6 +92,15 @@ def tune(
         write_json(result_json(result, device))
     else:
         show(result, device)
+
+
+def check_input(model: str, specs: list[str]) -> None:
+    """Refuse a model or batch that cannot be read before the device is opened and calibrated."""
+    from costmodel import load_model, parse_batch_spec
+
+    load_model(model)
+    for spec in specs:
+        parse_batch_spec(spec)
 
 
 def end_all(code: int) -> None:

@@ -26,7 +26,8 @@ KERNELS = ("auto", "fa2", "fa3")
 class FlashInfer(Backend):
     """FlashInfer's batch wrappers, planned with the batch's page size.
 
-    Decode and MLA decode run in the library's CUDA-graph mode, extend and verify in its normal mode. `auto` is
+    Decode and MLA decode run in the library's CUDA-graph mode, extend and verify in its normal mode, where each plan
+    replaces the buffers that a captured call reads: they are planned before the capture and not again. `auto` is
     SGLang's rule for decode (tensor cores for fp8 KV or at least 4 query heads a KV head) and the library's for
     `kernel` (fa3 on compute capability 9.0 unless a tree mask or fp8 KV forbids it).
     """
@@ -235,6 +236,7 @@ def _prefill(inputs: "Inputs", kernel: str) -> Prepared:
         )
 
     prepared = _bound(inputs, plan, wrapper.run, "", (wrapper,))
+    prepared.replannable = False
     prepared.path = f"paged prefill {wrapper._backend}" + (", tree mask" if inputs.tree_mask is not None else "")
     return prepared
 
@@ -282,4 +284,4 @@ def _mla(inputs: "Inputs", kernel: str) -> Prepared:
         return out
 
     path = f"MLA {wrapper._backend}"
-    return Prepared(run, plan, path=path, workspace_bytes=WORKSPACE_BYTES, keep=(wrapper, buffers))
+    return Prepared(run, plan, path=path, replannable=graph, workspace_bytes=WORKSPACE_BYTES, keep=(wrapper, buffers))

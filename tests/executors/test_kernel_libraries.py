@@ -191,3 +191,13 @@ def test_a_missing_library_is_no_implementation_and_leaves_a_hint(backend: Backe
 )
 def test_a_rejection_says_why(backend: Backend, attention: Attention, batch: Batch, part: str) -> None:
     assert any(part in reason for reason in backend.reject(attention, batch, H200))
+
+
+@pytest.mark.parametrize(("batch", "replannable"), [(DECODE, True), (EXTEND, False), (CHAIN, False)])
+@pytest.mark.parametrize("attention", [GQA, MLA])
+def test_flashinfer_says_where_planning_again_spoils_a_captured_call(
+    attention: Attention, batch: Batch, replannable: bool, libraries: dict[str, Any]
+) -> None:
+    """Only its CUDA-graph mode keeps the buffers that a captured call reads."""
+    inputs = make_inputs(attention, batch, seed=1, slots=1)
+    assert FlashInfer().prepare(inputs, {}).replannable is replannable
