@@ -78,8 +78,9 @@ def judge(
     cases = _cases(model, profile, options, [phase for phase in PHASES if phase != "draft"])
     cases += _cases(draft_model or model, profile, options, ["draft"])
     alike = shared if draft_model is None else {}
-    targets = {name: _server(table, alike) for name, table in {**tables.backends, **tables.extra}.items()}
-    wanted = targets.keys() if names is None else names
+    known = {**tables.backends, **tables.extra}
+    wanted = known.keys() if names is None else names
+    targets = {name: _server(known[name], alike) for name in _with_targets(known, wanted)}
     rows = [_row(t, targets, *case, options) for t in tables.backends.values() if t.name in wanted for case in cases]
     extra = [_row(t, targets, *case, options) for t in tables.extra.values() if t.name in wanted for case in cases]
     running = _running(rows)
@@ -104,6 +105,13 @@ def _cases(
         for group in model.layer_groups
     ]
     return [(phase, i, {**facts, **phase_facts(phase, options)}) for phase in phases for i, facts in enumerate(groups)]
+
+
+def _with_targets(known: Mapping[str, BackendTable], wanted: Collection[str]) -> set[str]:
+    """The wanted names that exist, and what their aliases stand for."""
+    found = {name for name in wanted if name in known}
+    aliases = [alias for name in found if (alias := known[name].alias) is not None]
+    return found.union(*((alias.target, alias.extend_target) for alias in aliases))
 
 
 def _running(rows: list[Row]) -> dict[tuple[str, int], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judging import MODELS, device, judged, made, published, rows
 
 from costmodel import ConfigError
-from costmodel.compat import Options, backend_names, judge
+from costmodel.compat import Options, Row, backend_names, judge
 from costmodel.compat.rules import KNOWN_FACTS, RuleError, read_rule
 from costmodel.compat.tables import load_tables
 from costmodel.compat.versions import in_range, parse_version
@@ -132,6 +132,15 @@ def test_a_rewritten_page_size_is_then_kept(model: str, gpu: str, page: int) -> 
         again = judge(published(model), device(gpu), Options(page_size=changed), names={row.backend})
         (same,) = [r for r in again.rows if (r.phase, r.layer_group) == (row.phase, row.layer_group)]
         assert same.settings.get("page_size", changed) == changed
+
+
+@given(model=st.sampled_from(NAMES), gpu=st.sampled_from(DEVICES), names=st.sets(st.sampled_from(backend_names())))
+def test_asked_names_are_judged_as_among_all(model: str, gpu: str, names: set[str]) -> None:
+    def verdicts(rows: tuple[Row, ...]) -> list[Row]:
+        return [replace(row, instead=()) for row in rows if row.backend in names]
+
+    everything = judge(published(model), device(gpu))
+    assert verdicts(everything.rows) == verdicts(judge(published(model), device(gpu), names=names).rows)
 
 
 def test_all_known_facts_are_used() -> None:
