@@ -6,6 +6,7 @@ from costmodel.batch_spec import parse_batch_spec
 from costmodel.emulators import implementation_of
 from costmodel.errors import ConfigError, Incompatible, UnknownBackend
 from costmodel.layer_group import LayerGroup, Model
+from costmodel.mla_form import form_for
 from costmodel.models import group_per_rank, load_model, per_rank
 from costmodel.predict import predict
 from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
@@ -41,6 +42,7 @@ __all__ = [
     "Record",
     "SglangDecision",
     "UnknownBackend",
+    "form_for",
     "group_per_rank",
     "implementation_of",
     "load_model",

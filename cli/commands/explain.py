@@ -7,7 +7,6 @@ from cli.commands.predict import (
     BatchSpecOption,
     KnobOption,
     PhaseOption,
-    for_phase,
     parse_knobs,
 )
 from cli.errors import AnswerIsNo, WrongInput
@@ -38,7 +37,7 @@ def explain(
     from cli.estimates import estimate_json
     from cli.output import stdout_console, write_json
     from cli.score_matrix import score_matrix_words
-    from costmodel import Incompatible, Ranked, group_per_rank, load_model, parse_batch_spec, rank
+    from costmodel import Incompatible, Ranked, form_for, group_per_rank, load_model, parse_batch_spec, rank
     from costmodel.explain import explain as take_apart
     from hwprofiles import load_profile
 
@@ -50,7 +49,7 @@ def explain(
     documents = []
     for index, group in enumerate(group_per_rank(g, tp, kv_cache_dtype) for g in load_model(model).layer_groups):
         batch = parse_batch_spec(batch_spec, page_size=page_size, phase=phase, layers=group.layers)
-        attention = for_phase(group.attention, batch)
+        attention = form_for(group.attention, batch.phase)
         best = None if backend else next((r for r in rank(attention, batch, profile=profile) if r.prediction), None)
         if not backend and best is None:
             raise AnswerIsNo("no backend can run this workload on that device; `attnroof predict` lists the reasons")

@@ -37,7 +37,7 @@ def predict(
     """Estimate one layer's attention call per backend, with the reason; fastest first."""
     from cli.estimates import estimate_json
     from cli.output import write_json
-    from costmodel import group_per_rank, load_model, parse_batch_spec
+    from costmodel import form_for, group_per_rank, load_model, parse_batch_spec
     from hwprofiles import load_profile
 
     profile = load_profile(gpu)
@@ -53,7 +53,8 @@ def predict(
     batches = [parse_batch_spec(batch_spec, page_size=page_size, phase=phase, layers=g.layers) for g in groups]
     check_fit(groups, batches, profile)
     ranked = [
-        estimates(for_phase(g.attention, b), b, profile, backend, knobs) for g, b in zip(groups, batches, strict=True)
+        estimates(form_for(g.attention, b.phase), b, profile, backend, knobs)
+        for g, b in zip(groups, batches, strict=True)
     ]
     if as_json:
         write_json(
@@ -127,23 +128,6 @@ def parse_knobs(texts: list[str]) -> "dict[str, KnobValue]":
     return knobs
 
 
-def for_phase(attention: "Attention", batch: "Batch") -> "Attention":
-    """Give the form that a phase runs: MLA prefills on expanded heads, and decodes and verifies on the latent."""
-    from dataclasses import replace
-
-    if not attention.is_latent or batch.phase != "extend" or attention.top_k is not None:
-        return attention
-    nope, rope = attention.qk_nope_head_dim or 128, attention.qk_rope_head_dim or 0
-    return replace(
-        attention,
-        num_kv_heads=attention.num_qo_heads,
-        head_dim=nope + rope,
-        v_head_dim=attention.expanded_v_head_dim,
-        form="expanded",
-        kv_dtype=attention.dtype,
-    )
-
-
 def check_fit(groups: "list[LayerGroup]", batches: "list[Batch]", profile: "Profile") -> None:
     """Check that the KV cache of all layers fits the device's memory; weights are not counted."""
     from costmodel.bound import bytes_text
@@ -154,7 +138,7 @@ def check_fit(groups: "list[LayerGroup]", batches: "list[Batch]", profile: "Prof
     if needed > memory:
         raise WrongInput(
             f"the KV cache of this batch takes {bytes_text(needed)} over all layers of a rank, {profile.name} has "
-            f"{bytes_text(memory)}: {bytes_text(needed - memory)} too much; use fewer requests, shorter ones or more --tp"
+            f"{bytes_text(memory)}: {bytes_text(needed - memory)} too much; use fewer or shorter requests"
         )
 
 

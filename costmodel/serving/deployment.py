@@ -1,8 +1,7 @@
 """One server: model, device, parallelism, the two attention backends, page size and KV dtype."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from costmodel.attention import Attention
 from costmodel.layer_group import LayerGroup, Model
 from costmodel.models import group_per_rank
 from hwprofiles import Profile
@@ -55,18 +54,3 @@ class Deployment:
     def stored_kv_dtype(self) -> str:
         """The KV dtype that `auto` stands for."""
         return self.model.kv_dtype if self.kv_dtype == "auto" else self.kv_dtype
-
-
-def prefill_form(attention: Attention) -> Attention:
-    """Give the form that prefill runs: dense MLA expands its latent into heads, everything else stays as it is."""
-    if not attention.is_latent or attention.top_k is not None:
-        return attention
-    nope, rope = attention.qk_nope_head_dim or 0, attention.qk_rope_head_dim or 0
-    return replace(
-        attention,
-        num_kv_heads=attention.num_qo_heads,
-        head_dim=nope + rope,
-        v_head_dim=attention.expanded_v_head_dim,
-        form="expanded",
-        kv_dtype=attention.dtype,
-    )

@@ -6,9 +6,10 @@ from dataclasses import replace
 from costmodel.attention import Attention
 from costmodel.batch import Batch
 from costmodel.calibration import HALF_WIDTH
+from costmodel.mla_form import form_for
 from costmodel.predict import predict
 from costmodel.prediction import Evidence
-from costmodel.serving.deployment import PREFILL_KERNELS, Deployment, prefill_form
+from costmodel.serving.deployment import PREFILL_KERNELS, Deployment
 from costmodel.serving.kernels import Time
 from costmodel.workload import workload_key
 
@@ -52,7 +53,7 @@ class LayerTimes:
         decode = batch.phase == "decode"
         prefill = self._deployment.prefill
         backend = self._deployment.decode if decode else PREFILL_KERNELS.get(prefill, prefill)
-        form = attention if decode or batch.phase == "verify" else prefill_form(attention)
+        form = form_for(attention, batch.phase)
         p = predict(form, batch, backend=backend, profile=self._deployment.profile)
         found = self._measured.get(measured_key(backend, form, batch))
         if found is None:

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from costmodel.batch import Batch
+from costmodel.mla_form import form_for
 from costmodel.predict import predict
-from costmodel.serving.deployment import PREFILL_KERNELS, prefill_form
+from costmodel.serving.deployment import PREFILL_KERNELS
 from costmodel.serving.memory import Memory, captured_size
 from costmodel.serving.step import StepModel
 from costmodel.sweep import sweep
@@ -132,8 +133,7 @@ class StepLookup:
             backend = self._deployment.decode if decode else self._prefill
             page = self._deployment.page_size
             asked = Batch.decode([2] * batch, page) if decode else Batch.extend([2] * batch, [2] * batch, page)
-            attention = self._deployment.groups[0].attention
-            form = attention if decode else prefill_form(attention)
+            form = form_for(self._deployment.groups[0].attention, asked.phase)
             estimate = predict(form, asked, backend=backend, profile=self._deployment.profile)
             found = self._plans[key] = estimate.plan_seconds
         return found

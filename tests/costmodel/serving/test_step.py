@@ -4,8 +4,8 @@ import pytest
 from serving_cases import asked, device, made, model, steps
 
 from costmodel import Batch, Incompatible, predict
+from costmodel.mla_form import form_for
 from costmodel.serving import Asked, Deployment, Parallel, StepModel, measured_key
-from costmodel.serving.deployment import prefill_form
 from costmodel.serving.step import weakest
 from hwprofiles import load_profile
 
@@ -45,7 +45,7 @@ def test_experts_are_a_part_of_their_own():
 
 
 def test_latent_attention_prefills_expanded():
-    form = prefill_form(model("DeepSeek-V3").layer_groups[0].attention)
+    form = form_for(model("DeepSeek-V3").layer_groups[0].attention, "extend")
     assert (form.form, form.head_dim, form.value_dim, form.num_kv_heads) == ("expanded", 192, 128, 128)
 
 
