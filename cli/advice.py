@@ -200,7 +200,7 @@ def _choices_table(title: str, advice: "Advice") -> Any:
             _range(s.rates.ttft_seconds * 1e3, s.best.ttft_seconds * 1e3, s.worst.ttft_seconds * 1e3),
             _range(s.rates.tpot_seconds * 1e3, s.best.tpot_seconds * 1e3, s.worst.tpot_seconds * 1e3),
             _range(s.rates.tokens_per_s, s.worst.tokens_per_s, s.best.tokens_per_s),
-            s.evidence,
+            s.evidence + (" (unmeasured)" if s.evidence == "structure" else ""),
         )
     return table
 
@@ -261,7 +261,3 @@ def _front_table(advice: "Advice", recorded: "Recorded") -> Any:
 def _range(value: float, low: float, high: float) -> str:
     digits = 0 if value >= 1000 else 2 if value < 100 else 1
     return f"{value:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
-
-
-def _kv_dtype(choice: "Choice") -> str:
-    return choice.kv_dtype

@@ -62,7 +62,9 @@ def advise(
         advice = rank_pairs(asked, load, goal, slo, recorded.seconds)
     except Incompatible as error:
         raise AnswerIsNo(
-            f"nothing runs {asked.model.name} on {asked.profile.name}: {'; '.join(error.reasons)}"
+            "\n  ".join(
+                (f"no pair runs {asked.model.name} on {asked.profile.name} and can be predicted:", *error.reasons)
+            )
         ) from None
     if as_json or emit == "json":
         write_json(advice_json(advice, asked, recorded, model))

@@ -15,6 +15,8 @@ from costmodel.serving.step import StepModel
 Goal = Literal["ttft", "tpot", "throughput"]
 WORTH_HAVING = 0.01
 """Smallest relative gain that is called one."""
+MOST_NAMED = 4
+"""Backends or pairs that are named one by one where they share a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Advice:
     goal: Goal
     load: Load
     choices: tuple[Choice, ...]
-    """Best first."""
+    """Best first; after those that keep the SLO as well but whose attention somebody measured, those of structure."""
     default: Choice | None
     """SGLang's own pair; None where it refuses, does not fit or cannot be predicted."""
     default_reason: str | None
@@ -119,11 +121,27 @@ def advise(
             too_much = too_much or error
             refused[f"{pair.prefill} + {pair.decode}"] = (str(error),)
     if not choices:
-        raise too_much or Incompatible("every pair", [f"{name}: {why[0]}" for name, why in refused.items()])
+        raise too_much or Incompatible("every pair", by_reason(refused))
     choices.sort(key=lambda choice: (len(choice.missed), *order(goal, choice.service.rates)))
     default, reason = _default(asked, load, slo, measured)
     recommended, verdict = decide(goal, choices, default, reason)
-    return Advice(asked, goal, load, tuple(choices), default, reason, refused, verdict, recommended)
+    return Advice(asked, goal, load, tuple(supported_first(choices)), default, reason, refused, verdict, recommended)
+
+
+def supported_first(choices: Sequence[Choice]) -> list[Choice]:
+    """Put choices without any measurement behind their attention after those that miss as few limits of the SLO."""
+    return sorted(choices, key=lambda choice: (len(choice.missed), choice.service.evidence == "structure"))
+
+
+def by_reason(refused: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Say each reason once, with those that it refuses: pairs, which came furthest, before single backends."""
+    named: dict[str, list[str]] = {}
+    for name, reasons in sorted(refused.items(), key=lambda item: " + " not in item[0]):
+        named.setdefault(reasons[0], []).append(name)
+    return [
+        f"{', '.join(names) if len(names) <= MOST_NAMED else f'{names[0]} and {len(names) - 1} others'}: {reason}"
+        for reason, names in named.items()
+    ]
 
 
 def metric(goal: Goal) -> Callable[[Rates], float]:
@@ -173,17 +191,18 @@ def decide(
 
     Args:
         goal: What counts.
-        choices: Best first, at least one.
+        choices: Best first, whatever the evidence; at least one.
         default: SGLang's own.
         why_not: Why there is no default.
     """
-    first = choices[0]
+    first, supported = choices[0], supported_first(choices)[0]
     if default is None:
-        return first, f"SGLang's own choice is no measure here ({why_not}); {first.name} is predicted to be best"
-    if default.missed and not first.missed:
-        return first, (
+        text = f"SGLang's own choice is no measure here ({why_not}); {supported.name} is predicted to be best"
+        return supported, text
+    if default.missed and not supported.missed:
+        return supported, (
             f"SGLang's default {default.name} misses the SLO ({'; '.join(default.missed)}); "
-            f"{first.name} is predicted to keep it"
+            f"{supported.name} is predicted to keep it"
         )
     keeping = [c for c in choices if len(c.missed) <= len(default.missed)]
     certain = [c for c in keeping if better_by(goal, c.service, default.service)[1]]

@@ -40,10 +40,7 @@ def finite(row: Mapping[str, object], name: str) -> float:
         BadRow: It is not.
     """
     value = _present(row, name)
-    try:
-        number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
-    except (ValueError, OverflowError):
-        number = math.nan
+    number = _number(value)
     if not math.isfinite(number):
         raise BadRow(f"{name}={value!r} is no finite number")
     if number < 0:
@@ -58,10 +55,7 @@ def tokens(row: Mapping[str, object], name: str) -> int:
         BadRow: It is not.
     """
     value = _present(row, name)
-    try:
-        number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
-    except (ValueError, OverflowError):
-        number = math.nan
+    number = _number(value)
     if not math.isfinite(number) or number != int(number):
         raise BadRow(f"{name}={value!r} is no whole number of tokens")
     if not 1 <= number <= MAX_TOKENS:
@@ -91,3 +85,13 @@ def _present(row: Mapping[str, object], name: str) -> object:
 
 def _constant(name: str) -> NoReturn:
     raise BadRow(f"holds {name}, which is no number")
+
+
+def _number(value: object) -> float:
+    """Give the number that a value stands for; NaN where it stands for none."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan

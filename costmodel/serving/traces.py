@@ -90,7 +90,7 @@ def _csv(first: tuple[int, str], lines: Iterator[tuple[int, str]], reading: Read
         )
     missing = [column for column in (found.isl, found.osl) if column not in header]
     if missing:
-        raise TraceError(f"{reading.name}, line {first[0]}: a {found.name} trace needs the column {missing[0]!r}")
+        raise TraceError(f"{reading.name}, line {first[0]}: {found.name} needs the column {missing[0]!r}")
     return _counted(_requests(_csv_rows(header, lines), found, reading), reading)
 
 

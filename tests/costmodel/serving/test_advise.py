@@ -20,7 +20,7 @@ from costmodel.serving import (
     points,
     to_be_sure,
 )
-from costmodel.serving.advise import better_by, decide, metric
+from costmodel.serving.advise import better_by, by_reason, decide, metric, supported_first
 from costmodel.serving.choices import Asked, default_pair
 
 LOAD = Load(1024, 256, concurrency=16)
@@ -59,14 +59,14 @@ def test_the_default_is_sglangs(advice):
 
 @pytest.mark.parametrize("goal", ["ttft", "tpot", "throughput"])
 def test_choices_are_best_first(goal):
-    found = advised(goal)
-    values = [metric(goal)(choice.service.rates) for choice in found.choices]
+    values = [(c.service.evidence == "structure", metric(goal)(c.service.rates)) for c in advised(goal).choices]
     assert values == sorted(values)
+    assert {guessed for guessed, _ in values} == {True, False}
 
 
 def test_a_fixed_rate_ties_throughput_and_tpot_decides():
     found = advise(asked("gpt-oss-20b"), Load(1024, 256, rate=2.0))
-    values = [choice.service.rates.tpot_seconds for choice in found.choices]
+    values = [(c.service.evidence == "structure", c.service.rates.tpot_seconds) for c in found.choices]
     assert values == sorted(values)
 
 
@@ -104,6 +104,14 @@ def test_among_equals_evidence_counts_then_what_stays_as_it_is(advice):
     one = variant(advice.default, 1.05, width=0.01, decode="triton")
     worse = variant(advice.default, 1.02, decode="flashinfer")
     assert decide("throughput", [guessed, both, one, worse, default], default)[0] is one
+
+
+def test_what_nobody_measured_comes_after_what_somebody_did(advice):
+    guessed, known = variant(advice.default, 1.5, "structure"), variant(advice.default, 0.9, decode="triton")
+    missing = variant(advice.default, 2.0, missed=("TPOT",))
+    assert supported_first([missing, guessed, known]) == [known, guessed, missing]
+    assert supported_first([guessed]) == [guessed]
+    assert decide("throughput", [guessed, known], None, "refused")[0] is known
 
 
 @pytest.mark.parametrize(("factor", "width"), [(1.05, 0.2), (1.005, 0.0001)])
@@ -154,6 +162,12 @@ def test_loads_that_do_not_fit_say_by_how_much():
 def test_nothing_compatible_lists_why():
     with pytest.raises(Incompatible, match="flashmla"):
         advise(replace(asked("DeepSeek-V3", tp=8), kv_cache_dtype="nvfp4", page_size=7), LOAD)
+
+
+def test_a_reason_is_said_once():
+    pairs = {f"fa3 + {name}": ("no room",) for name in ("a", "b", "c", "d", "e")}
+    said = by_reason({"flashmla": ("MLA only", "pages of 64 only"), "trtllm_mla": ("MLA only",), **pairs})
+    assert said == ["fa3 + a and 4 others: no room", "flashmla, trtllm_mla: MLA only"]
 
 
 def test_a_given_page_size_is_kept():
