@@ -5,6 +5,8 @@ import sys
 DONE = 0
 ANSWER_IS_NO = 1
 WRONG_INPUT = 2
+INTERRUPTED = 130
+"""What Typer makes of Ctrl-C."""
 
 
 class AnswerIsNo(Exception):

@@ -23,7 +23,7 @@ from cli.commands import (
     tune,
     validate,
 )
-from cli.errors import ANSWER_IS_NO, WRONG_INPUT, AnswerIsNo, WrongInput, fail
+from cli.errors import ANSWER_IS_NO, INTERRUPTED, WRONG_INPUT, AnswerIsNo, WrongInput, fail
 
 app = typer.Typer(
     name="attnroof",
@@ -62,7 +62,10 @@ def main() -> None:
     except AnswerIsNo as error:
         fail(str(error))
         sys.exit(ANSWER_IS_NO)
-    except (WrongInput, ValueError, OSError) as error:
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        sys.exit(WRONG_INPUT)
+    except (WrongInput, ValueError) as error:
         fail(str(error))
         sys.exit(WRONG_INPUT)
     except Exception as error:
@@ -73,9 +76,10 @@ def main() -> None:
             "(ATTNROOF_TRACEBACK=1 shows where it happened)"
         )
         sys.exit(WRONG_INPUT)
-    except KeyboardInterrupt:
-        fail("interrupted; run the same command with --resume to go on")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            fail("interrupted; what `attnroof tune` measured is kept: the same command with --resume goes on")
+        raise
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ def end_of(
         (AnswerIsNo("none of them"), 1, "attnroof: none of them\n"),
         (WrongInput("give a model"), 2, "attnroof: give a model\n"),
         (ValueError("tp=0"), 2, "attnroof: tp=0\n"),
-        (FileNotFoundError(2, "No such file", "x"), 2, "attnroof: [Errno 2] No such file: 'x'\n"),
+        (FileNotFoundError(2, "No such file", "x"), 2, "attnroof: x: No such file\n"),
+        (OSError("the disk is gone"), 2, "attnroof: the disk is gone\n"),
+        (SystemExit(130), 130, "attnroof: interrupted; what `attnroof tune` measured is kept: "),
         (TypeError("oops"), 2, "attnroof: this is a mistake in attnroof, not in the command: TypeError: oops; please "),
     ],
 )
@@ -40,3 +42,7 @@ def test_a_traceback_can_be_asked_for(monkeypatch, capsys) -> None:
     monkeypatch.setattr(command_line, "app", lambda: [].pop())
     with pytest.raises(IndexError):
         command_line.main()
+
+
+def test_an_ordinary_end_says_nothing(monkeypatch, capsys) -> None:
+    assert end_of(SystemExit(1), monkeypatch, capsys) == (1, "")
