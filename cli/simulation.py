@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from cli.errors import AnswerIsNo, WrongInput
 from cli.output import print_table, stderr_console, stdout_console
-from costmodel import Incompatible
+from costmodel import Incompatible, UnknownBackend
+from costmodel.compat import backend_names
 from costmodel.serving import Asked, Pair, StepModel, default_pair, find_pairs, memory_of
 from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
 from costmodel.serving.histogram import Summary
@@ -100,7 +101,9 @@ class Run:
         found = next((pair for pair in pairs.run if (pair.prefill, pair.decode) == wanted), None)
         if found is not None:
             return found
-        why = [r for name in (" + ".join(wanted), *wanted) for r in pairs.refused.get(name, ())]
+        for name in (name for name in wanted if name and name not in backend_names()):
+            raise UnknownBackend(name, backend_names())
+        why = dict.fromkeys(r for name in (" + ".join(wanted), *wanted) for r in pairs.refused.get(name, ()))
         known = ", ".join(dict.fromkeys(pair.decode for pair in pairs.run))
         raise AnswerIsNo(
             f"{' + '.join(dict.fromkeys(wanted))} cannot serve: {'; '.join(why) or 'unknown'}; {known} can"

@@ -83,7 +83,11 @@ def server_facts(log: str | None, arguments: str | None) -> "ServerFacts | None"
         return found
     if arguments is None:
         return None
-    found = facts_of_arguments(shlex.split(arguments))
+    try:
+        words = shlex.split(arguments)
+    except ValueError as error:
+        raise WrongInput(f"--server-args {arguments!r} cannot be split into words: {error}") from None
+    found = facts_of_arguments(words)
     if found is None:
         raise WrongInput(f"--server-args {arguments!r} names no attention option, such as --attention-backend fa3")
     return found

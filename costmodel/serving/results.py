@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from costmodel.serving.server_facts import ServerFacts, facts_of_info
+from costmodel.serving.trace_fields import MAX_TOKENS, number
 
 Engine = Literal["sglang", "vllm"]
 NEEDED = ("completed", "duration", "total_input_tokens", "total_output_tokens")
@@ -70,20 +71,20 @@ def read_results(lines: Iterable[str], name: str) -> Iterator[BenchResult]:
     if whole is not None:
         yield _result(whole, f"{name}")
         return
-    for number, line in filled:
+    for n, line in filled:
         found = _load(line)
         if found is None:
             raise ResultError(
-                f"{name}, line {number}: no JSON object; give the file that sglang.bench_serving --output-file or "
+                f"{name}, line {n}: no JSON object; give the file that sglang.bench_serving --output-file or "
                 "vllm bench serve --save-result wrote"
             )
-        yield _result(found, f"{name}, line {number}")
+        yield _result(found, f"{name}, line {n}")
 
 
 def _load(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
@@ -100,6 +101,8 @@ def _result(data: Mapping[str, Any], where: str) -> BenchResult:
         raise ResultError(f"{where}: duration={seconds:g} must be positive")
     outputs = _number(data, "total_output_tokens", where)
     inputs = _number(data, "total_input_tokens", where)
+    if max(inputs, outputs) > completed * MAX_TOKENS:
+        raise ResultError(f"{where}: {completed} requests with more than {MAX_TOKENS} tokens each on average")
     if min(inputs, outputs) < completed:
         raise ResultError(f"{where}: {completed} requests but {inputs:g} input and {outputs:g} output tokens")
     engine: Engine = "vllm" if any(name in data for name in VLLM_ONLY) else "sglang"
@@ -162,12 +165,7 @@ def _optional(data: Mapping[str, Any], name: str, where: str) -> float | None:
 
 
 def _number(data: Mapping[str, Any], name: str, where: str) -> float:
-    value = data.get(name)
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise ResultError(f"{where}: {name}={data.get(name)!r} is no finite number of at least 0")
-    return float(value)
+    value = number(data.get(name))
+    if not 0 <= value < math.inf:
+        raise ResultError(f"{where}: {name}={data.get(name)!r:.60} is no finite number of at least 0")
+    return value

@@ -19,6 +19,8 @@ FIELDS = (
     "disable_cuda_graph",
     "enable_mixed_chunk",
 )
+COUNTS = frozenset({"page_size", "tp_size", "max_running_requests"})
+SWITCHES = frozenset({"disable_cuda_graph", "enable_mixed_chunk"})
 NOTHING = frozenset({"none", "null", ""})
 KV_NAMES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8_e4m3"}
 _ARGUMENT = re.compile(r"['\"]?(\w+)['\"]?\s*[=:]\s*('[^']*'|\"[^\"]*\"|[\w.\-]+)")
@@ -76,7 +78,11 @@ def facts_of_log(lines: Iterable[str]) -> ServerFacts | None:
 
 
 def facts_of_arguments(arguments: Iterable[str]) -> ServerFacts | None:
-    """Read launch arguments such as `--attention-backend fa3`; None if none of them says anything."""
+    """Read launch arguments such as `--attention-backend fa3`; None if none of them says anything.
+
+    Raises:
+        ValueError: An argument lacks its value, or a count is no whole number above 0.
+    """
     found: dict[str, str] = {}
     words = list(arguments)
     for i, word in enumerate(words):
@@ -86,6 +92,10 @@ def facts_of_arguments(arguments: Iterable[str]) -> ServerFacts | None:
             continue
         if not equals:
             value = words[i + 1] if i + 1 < len(words) and not words[i + 1].startswith("--") else "True"
+            if value == "True" and name not in SWITCHES:
+                raise ValueError(f"the server's argument {word} lacks its value")
+        if name in COUNTS and _count(value) is None:
+            raise ValueError(f"the server's argument {word}: {value!r} is no whole number above 0")
         found[name] = value
     if found.get("attention_backend", "").isupper():
         found["attention_backend"] = sglang_name(found["attention_backend"], None) or ""
@@ -122,5 +132,8 @@ def _facts(found: Mapping[str, str], source: str) -> ServerFacts:
 
 
 def _whole(values: Mapping[str, Any], name: str) -> int | None:
-    value = values.get(name, "")
-    return int(value) if str(value).isdecimal() and int(value) > 0 else None
+    return _count(str(values.get(name, "")))
+
+
+def _count(value: str) -> int | None:
+    return int(value) if value.isdecimal() and int(value) > 0 else None

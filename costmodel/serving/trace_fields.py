@@ -26,6 +26,10 @@ def json_row(line: str) -> Mapping[str, object]:
         row = json.loads(line, parse_constant=_constant)
     except json.JSONDecodeError as error:
         raise BadRow(f"no valid JSON ({error.msg}); is the file cut off?") from None
+    except BadRow:
+        raise
+    except ValueError:
+        raise BadRow("holds a number of thousands of digits") from None
     except RecursionError:
         raise BadRow("nests too deeply") from None
     if not isinstance(row, dict):
@@ -40,12 +44,12 @@ def finite(row: Mapping[str, object], name: str) -> float:
         BadRow: It is not.
     """
     value = _present(row, name)
-    number = _number(value)
-    if not math.isfinite(number):
+    found = number(value)
+    if not math.isfinite(found):
         raise BadRow(f"{name}={value!r} is no finite number")
-    if number < 0:
+    if found < 0:
         raise BadRow(f"{name}={value!r} is negative; times start at 0")
-    return number
+    return found
 
 
 def tokens(row: Mapping[str, object], name: str) -> int:
@@ -55,12 +59,12 @@ def tokens(row: Mapping[str, object], name: str) -> int:
         BadRow: It is not.
     """
     value = _present(row, name)
-    number = _number(value)
-    if not math.isfinite(number) or number != int(number):
+    found = number(value)
+    if not math.isfinite(found) or found != int(found):
         raise BadRow(f"{name}={value!r} is no whole number of tokens")
-    if not 1 <= number <= MAX_TOKENS:
+    if not 1 <= found <= MAX_TOKENS:
         raise BadRow(f"{name}={value!r} must be from 1 to {MAX_TOKENS} tokens")
-    return int(number)
+    return int(found)
 
 
 def blocks_of(row: Mapping[str, object]) -> tuple[int, ...]:
@@ -87,7 +91,7 @@ def _constant(name: str) -> NoReturn:
     raise BadRow(f"holds {name}, which is no number")
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     """Give the number that a value stands for; NaN where it stands for none."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return math.nan

@@ -75,7 +75,14 @@ def test_a_table_is_printed_otherwise(files):
         (json.dumps({"a": 1}), [], "'completed' is missing"),
         (json.dumps({**VLLM, "duration": "soon"}), [], "duration='soon' is no finite number"),
         (json.dumps(VLLM), ["--log", "/no/such/log"], "is no file"),
+        (json.dumps({**VLLM, "duration": 10**400}), [], "is no finite number"),
+        ('{"completed": 1' + "0" * 5000 + "}", [], "line 1: no JSON object"),
+        (json.dumps({**VLLM, "total_input_tokens": 1e300}), [], "tokens each on average"),
         (json.dumps(VLLM), ["--server-args", "--port 1"], "names no attention option"),
+        (json.dumps(VLLM), ["--server-args", '--attention-backend "fa3'], "cannot be split into words"),
+        (json.dumps(VLLM), ["--server-args", "--attention-backend"], "lacks its value"),
+        (json.dumps(VLLM), ["--server-args", "--attention-backend fa3 --tp-size 0"], "no whole number above 0"),
+        (json.dumps(VLLM), ["--server-args", "--attention-backend fa3 --page-size=x"], "no whole number above 0"),
     ],
 )
 def test_bad_files_are_one_message(tmp_path, text, args, why):

@@ -134,6 +134,7 @@ def test_bad_rows_can_be_left_out(tmp_path):
         (["--isl", "5", "--osl", "5", "--rps", "1", "--spread", "2"], "spread=2"),
         (["--isl", "5", "--osl", "5", "--rps", "1", "--draft-tokens", "4", "--acceptance", "1.5"], "acceptance=1.5"),
         (["--trace", "/no/such/file"], "is no file"),
+        (["--isl", "5", "--osl", "5", "--rps", "1", "--backend", "flashinfr"], "did you mean flashinfer"),
     ],
 )
 def test_bad_options_are_one_message(args, why):

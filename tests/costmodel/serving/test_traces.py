@@ -102,6 +102,7 @@ def test_windows_line_ends_marks_and_blank_lines_are_read():
         ([MOONCAKE[0], '{"timestamp": 1, "input_length": 5, "output_length": 1, "hash_ids": ["a"]}'], "hash_ids"),
         ([MOONCAKE[0], '{"timestamp": 1, "input_length": true, "output_length": 1}'], "input_length=True"),
         (['[{"conversations": ['], "is the file cut off"),
+        (['{"timestamp": 1' + "0" * 5000 + "}"], "line 1: holds a number of thousands of digits"),
         (['["text"]'], "a JSON str where a conversation is needed"),
         (['[{"id": 1}]'], "none of conversations"),
     ],
