@@ -101,7 +101,7 @@ def write_page(page: "Page", path: Path) -> None:
     """Write the page as a whole.
 
     Raises:
-        WrongInput: Plotly is missing.
+        WrongInput: Plotly is missing, or the file cannot be written.
     """
     from cli.report.page import render
 
@@ -109,15 +109,18 @@ def write_page(page: "Page", path: Path) -> None:
         text = render(page)
     except ImportError:
         raise WrongInput(NEEDS_PLOTS) from None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WrongInput(f"--html {path} cannot be written: {error.strerror}") from None
 
 
 def write_pictures(page: "Page", folder: Path) -> int:
     """Write each chart that is shown first as PNG and SVG; give how many.
 
     Raises:
-        WrongInput: matplotlib is missing.
+        WrongInput: matplotlib is missing, or the folder cannot be written.
     """
     from cli.report.pictures import write_charts
 
@@ -127,3 +130,5 @@ def write_pictures(page: "Page", folder: Path) -> int:
         return write_charts(shown, folder)
     except ImportError:
         raise WrongInput(NEEDS_PLOTS) from None
+    except OSError as error:
+        raise WrongInput(f"--plots {folder} cannot be written: {error.strerror}") from None

@@ -144,12 +144,19 @@ def _source(records: Sequence[Record], name: str, gpu: str | None, remarks: list
 def _profile(record: Record, gpu: str | None) -> "Profile":
     from hwprofiles import UnknownProfile, load_profile
 
+    device = record.device
     try:
-        return load_profile(gpu or record.device.name)
+        profile = load_profile(gpu or device.name)
     except UnknownProfile as error:
-        if gpu is None and record.device.cc is None:
-            return _this_cpu(record.device.name)
+        if gpu is None and device.cc is None:
+            return _this_cpu(device.name)
         raise WrongInput(f"{error}; name the profile with --gpu") from None
+    if profile.compute_capability != device.cc:
+        raise WrongInput(
+            f"--gpu {gpu} is no profile of {device.name}: compute capability {profile.compute_capability or 'none'} "
+            f"instead of {device.cc or 'none'}"
+        )
+    return profile
 
 
 def _this_cpu(name: str) -> "Profile":

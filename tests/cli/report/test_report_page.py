@@ -129,6 +129,23 @@ def test_wrong_input_says_what_to_do(arguments, message):
     assert message in str(error)
 
 
+@pytest.mark.parametrize("option", ["--html", "--plots"])
+def test_places_that_cannot_be_written_are_one_message(records_file, tmp_path, option):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    blocked = tmp_path / "file"
+    blocked.write_text("", encoding="utf-8")
+    error = CliRunner().invoke(app, ["--records", str(records_file), option, str(blocked / "out")]).exception
+    assert isinstance(error, WrongInput)
+    assert f"{option} {blocked / 'out'} cannot be written" in str(error)
+
+
+def test_a_profile_of_another_architecture_is_refused(records_file):
+    error = CliRunner().invoke(app, ["--records", str(records_file), "--html", "x.html", "--gpu", "mi300x"]).exception
+    assert isinstance(error, WrongInput)
+    assert "mi300x is no profile of NVIDIA H200" in str(error)
+
+
 def test_another_shape_may_stand_first(records_file, tmp_path):
     pytest.importorskip("matplotlib")
     arguments = ["--records", str(records_file), "--plots", str(tmp_path)]
