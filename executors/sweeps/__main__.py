@@ -1,6 +1,7 @@
 """Record sweeps: `python -m executors.sweeps run --set decode,mla --budget-seconds 200 --out DIR`."""
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,8 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         COMMANDS[options.command](options)
-    except (ValueError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+    except OSError as error:
+        say(f"{parser.prog}: {error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
+        return 2
+    except ValueError as error:
+        say(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     return 0
 
@@ -89,6 +93,8 @@ def pack_records(options: argparse.Namespace) -> None:
     """Write the last record of each candidate to one compressed file."""
     loaded = read_records(options.records)
     kept = latest(loaded.records)
+    if not kept:
+        raise ValueError(f"no records in {', '.join(map(str, options.records))}: nothing to pack")
     pack(kept, options.out)
     say(f"{len(kept)} of {len(loaded.records)} records to {options.out}, {loaded.damaged} damaged lines left out")
 
@@ -105,6 +111,40 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
+def _at_least_0(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _at_least_1(text: str) -> int:
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    """Read a count.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no whole number or too small.
+    """
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least {least}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    """Read a duration.
+
+    Raises:
+        argparse.ArgumentTypeError: It is negative, infinite or no number.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a duration in seconds")
+    return seconds
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m executors.sweeps", description=__doc__)
     parser.add_argument("command", choices=COMMANDS)
@@ -112,18 +152,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--profile", help="a profile by name instead of the device's own")
     parser.add_argument("--backends", help="comma-separated; default: all that a set covers")
-    parser.add_argument("--budget-seconds", type=float, default=300.0, help="for each set")
+    parser.add_argument("--budget-seconds", type=_seconds, default=300.0, help="for each set")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of <set>.jsonl; pack: the file")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--sustained-seconds", type=float, default=0.0, help="how long each candidate then runs alone")
-    parser.add_argument("--start", type=int, default=0, help="leave out the first so many workloads of a set")
-    parser.add_argument("--limit", type=int, help="only the first so many workloads of a set")
-    parser.add_argument("--workers", type=int, default=12, help="processes that compile")
+    parser.add_argument("--seed", type=_at_least_0, default=0)
+    parser.add_argument("--repeats", type=_at_least_1, default=7)
+    parser.add_argument(
+        "--sustained-seconds", type=_seconds, default=0.0, help="how long each candidate then runs alone"
+    )
+    parser.add_argument("--start", type=_at_least_0, default=0, help="leave out the first so many workloads of a set")
+    parser.add_argument("--limit", type=_at_least_1, help="only the first so many workloads of a set")
+    parser.add_argument("--workers", type=_at_least_1, default=12, help="processes that compile")
     parser.add_argument(
         "--records", type=Path, nargs="+", default=[PACKAGED], help="what again, agree, count, quality and pack read"
     )
-    parser.add_argument("--rows", type=int, default=400, help="again: candidates")
+    parser.add_argument("--rows", type=_at_least_1, default=400, help="again: candidates")
     return parser
 
 

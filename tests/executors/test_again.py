@@ -95,3 +95,32 @@ def test_the_command_line_counts_and_packs(tmp_path: Path, capsys: pytest.Captur
 def test_a_folder_that_is_not_there_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["count", "--records", str(tmp_path / "none")]) == 2
     assert "none" in capsys.readouterr().err
+
+
+def test_packing_nothing_writes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed = tmp_path / "packed.jsonl.xz"
+    assert main(["pack", "--records", str(tmp_path), "--out", str(packed)]) == 2
+    assert "nothing to pack" in capsys.readouterr().err
+    assert not packed.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--limit", "-3"),
+        ("--limit", "0"),
+        ("--start", "-1"),
+        ("--repeats", "0"),
+        ("--rows", "1e3"),
+        ("--seed", "٣"),
+        ("--budget-seconds", "-1"),
+        ("--budget-seconds", "nan"),
+        ("--sustained-seconds", "inf"),
+        ("--budget-seconds", "soon"),
+    ],
+)
+def test_absurd_numbers_are_wrong_usage(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--set", "cpu", "--device", "cpu", option, value])
+    assert ended.value.code == 2
+    assert value in capsys.readouterr().err
