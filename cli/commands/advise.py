@@ -69,7 +69,7 @@ def advise(
     if as_json or emit == "json":
         write_json(advice_json(advice, asked, recorded, model))
     elif emit is not None:
-        print_line(advice, model, emit, asked.model.name)
+        print_line(advice, model, emit)
     else:
         print_advice(advice, asked, recorded, model)
     if all(choice.missed for choice in advice.choices):
@@ -88,14 +88,13 @@ def given_load(isl: int, osl: int, concurrency: int | None, rate: float | None, 
     return Load(isl, osl, concurrency, rate, cached)
 
 
-def print_line(advice: "Advice", model: str, engine: str, name: str) -> None:
+def print_line(advice: "Advice", model: str, engine: str) -> None:
     """Print the launch line of the recommended pair alone."""
     from cli.advice import launch_plan
+    from cli.launch_line import launch_line
 
     plan = launch_plan(advice, engine)
-    command = f"python -m sglang.launch_server --model-path {model}" if engine == "sglang" else f"vllm serve {model}"
-    env = "".join(f"{key}={value} " for key, value in plan.env.items())
-    typer.echo(f"{env}{command} {' '.join(plan.flags)}")
+    typer.echo(launch_line(plan, model))
     for text in (*plan.side_effects, *(f"not expressed: {text}" for text in plan.not_expressed)):
         stderr_console().print(f"note: {text}", markup=False, soft_wrap=True)
 

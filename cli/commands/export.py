@@ -95,17 +95,11 @@ def side_json(side: "Reduced") -> dict[str, Any]:
 
 def print_launch(configuration: "Configuration", found: "Launch") -> None:
     """Print the line first, alone on its own, then what it loses and changes."""
-    model = configuration.provenance.model or "MODEL"
-    line = found.plan.shell()
-    command = (
-        f"python -m sglang.launch_server --model-path {model}"
-        if found.plan.engine == "sglang"
-        else f"vllm serve {model}"
-    )
-    env = " ".join(f"{k}={v}" for k, v in found.plan.env.items())
-    flags = line.removeprefix(env).strip()
+    from cli.launch_line import launch_line
+
     console = stdout_console()
-    console.print(f"{env} {command} {flags}".strip(), markup=False, soft_wrap=True)
+    line = launch_line(found.plan, configuration.provenance.model or "MODEL")
+    console.print(line, markup=False, soft_wrap=True)
     weighting = "each row counted alike" if found.pair.evenly else "over the given traffic"
     console.print(f"loses {100 * found.pair.loss:.1f} % against the table, {weighting}", markup=False)
     for name, side in (("prefill", found.pair.prefill), ("decode", found.pair.decode)):
