@@ -8,6 +8,7 @@ from statistics import median
 from typing import Literal
 
 from costmodel import Record
+from executors.recordings import read_records
 from tuner.configuration import Configuration, ConfigurationError, loads, read_text
 from tuner.row import Choice, Row
 
@@ -65,18 +66,15 @@ def read_contents(path: Path) -> Contents:
         ConfigurationError: It is neither.
     """
     if path.is_dir():
-        files = sorted([*path.glob("*.json"), *path.glob("*.jsonl")])
+        files = sorted(file for pattern in ("*.json", "*.jsonl", "*.jsonl.xz") for file in path.glob(pattern))
         if not files:
             raise ConfigurationError(f"the folder {path} holds no configuration (.json) and no records (.jsonl)")
         return _merge([read_contents(file) for file in files])
-    if path.suffix == ".xz":
-        import lzma
-
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            return _of_records(file.read(), str(path))
+    if path.suffix in (".jsonl", ".xz"):
+        return _of_records(path)
     text = read_text(path)
-    if path.suffix == ".jsonl" or _first_is_record(text):
-        return _of_records(text, str(path))
+    if _first_is_record(text):
+        return _of_records(path)
     return _of_configuration(loads(text, str(path)))
 
 
@@ -112,23 +110,18 @@ def _row_side(row: Row) -> Side | None:
     )
 
 
-def _of_records(text: str, name: str) -> Contents:
+def _of_records(path: Path) -> Contents:
+    if not path.exists():
+        raise ConfigurationError(f"no file {path}; `attnroof tune` makes one")
+    loaded = read_records(path)
     found: dict[str, list[Record]] = {}
-    damaged = 0
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        try:
-            record = Record.from_line(line)
-        except ValueError:
-            damaged += 1
-            continue
+    for record in loaded.records:
         if record.outcome == "measured" and record.latency_us:
             found.setdefault(_record_key(record), []).append(record)
     if not found:
-        raise ConfigurationError(f"{name} holds no measured record ({damaged} damaged lines)")
+        raise ConfigurationError(f"{path} holds no measured record ({loaded.damaged} damaged lines)")
     device = next(iter(found.values()))[0].device.name
-    return Contents({key: _record_side(records) for key, records in found.items()}, device, damaged)
+    return Contents({key: _record_side(records) for key, records in found.items()}, device, loaded.damaged)
 
 
 def _record_side(records: list[Record]) -> Side:

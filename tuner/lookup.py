@@ -14,6 +14,7 @@ from tuner.configuration import Configuration, ConfigurationError, read
 from tuner.filename import configuration_name
 from tuner.outdated import installed, mark_outdated
 from tuner.policy import Policy, PolicyChoice
+from tuner.reachable import OWN_BACKENDS
 from tuner.versions import device_differences
 
 FOLDER_VARIABLE = "ATTNROOF_CONFIG_FOLDER"
@@ -103,7 +104,7 @@ class ModelFallback:
     def __call__(self, attention: Attention, batch: Batch) -> PolicyChoice | None:
         """The fastest predicted choice that an engine knows."""
         for row in rank(attention, batch, profile=self.profile):
-            if row.prediction is not None and row.backend != "attnroof_triton":
+            if row.prediction is not None and row.backend not in OWN_BACKENDS:
                 p = row.prediction
                 text = f"the cost model alone ({p.evidence}); {p.implementation} {p.implementation_version}"
                 return PolicyChoice(row.backend, dict(row.knobs), "model", text, 1e6 * p.seconds)

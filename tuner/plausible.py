@@ -1,8 +1,6 @@
 """Times that no device can reach: a wrong label, a call that returned at once, or a cache that was not cold."""
 
-from dataclasses import dataclass
-
-from costmodel import Attention, Batch, Record
+from costmodel import Attention, Batch
 from costmodel.work import count_work
 from executors.outcome import Failed, Measured, Outcome
 from hwprofiles import MissingValue, Profile
@@ -51,26 +49,3 @@ def checked(attention: Attention, batch: Batch, outcome: Outcome, profile: Profi
         return outcome
     reason = impossible(attention, batch, timing(outcome.seconds).seconds, profile)
     return outcome if reason is None else Failed("incorrect", reason, outcome.accuracy)
-
-
-@dataclass(frozen=True, slots=True)
-class Sifted:
-    """Records sorted by whether they can be true."""
-
-    kept: tuple[Record, ...]
-    impossible: tuple[tuple[Record, str], ...]
-    """Records with why they were refused."""
-
-
-def sift(records: "tuple[Record, ...] | list[Record]", profile: Profile) -> Sifted:
-    """Separate records that no device can have made."""
-    kept, refused = [], []
-    for record in records:
-        reason = None
-        if record.outcome == "measured" and record.latency_us:
-            reason = impossible(record.to_attention(), record.to_batch(), record.latency_us / 1e6, profile)
-        if reason is None:
-            kept.append(record)
-        else:
-            refused.append((record, reason))
-    return Sifted(tuple(kept), tuple(refused))
