@@ -17,7 +17,7 @@ class _Part:
 
     @property
     def phase(self) -> Phase:
-        if self.q == 1 and self.kv > 1:
+        if self.q == 1:
             return "decode"
         return "verify" if 2 <= self.q <= 16 and self.kv > self.q else "extend"
 
