@@ -9,7 +9,7 @@ from costmodel.serving.choices import Asked, Pair
 from costmodel.serving.load import Load
 from costmodel.serving.memory import DoesNotFit, memory_of
 from costmodel.serving.service import prefill_of, serve
-from costmodel.serving.step import StepModel
+from costmodel.serving.step import Step, StepModel
 from hwprofiles import MissingValue
 
 CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -80,6 +80,7 @@ def disaggregate(
 ) -> Disaggregated | None:
     """Choose each phase's backend by itself; None where the profile says nothing about links.
 
+    What only structure supports is chosen where nothing else runs.
     One decode server runs the load's concurrency; prompts arrive as fast as it finishes requests.
 
     Args:
@@ -94,37 +95,42 @@ def disaggregate(
         return None
     prefills = {pair.prefill: pair for pair in pairs}
     decodes = {pair.decode: pair for pair in pairs}
-    first = min((_prefill_seconds(asked, pair, load, measured), name) for name, pair in prefills.items())
-    each = min((_decode_seconds(asked, pair, load, measured), name) for name, pair in decodes.items())
-    deployment = asked.deployment(first[1], each[1], decodes[each[1]].page_size)
+    _, first, prefill = min((*_prefill(asked, pair, load, measured), name) for name, pair in prefills.items())
+    _, each, decode = min((*_decode(asked, pair, load, measured), name) for name, pair in decodes.items())
+    deployment = asked.deployment(prefill, decode, decodes[decode].page_size)
     per_rank = sum(group.kv_bytes_per_token for group in deployment.groups) * load.isl
     transfer = per_rank / link
-    finished = concurrency / ((load.osl - 1) * each[0])
-    servers = finished * first[0]
+    finished = concurrency / ((load.osl - 1) * each)
+    servers = finished * first
     tp = asked.parallel.tp
     return Disaggregated(
-        prefill_backend=first[1],
-        decode_backend=each[1],
+        prefill_backend=prefill,
+        decode_backend=decode,
         prefill_servers=servers,
-        ttft_seconds=first[0] + transfer,
-        tpot_seconds=each[0],
+        ttft_seconds=first + transfer,
+        tpot_seconds=each,
         transfer_seconds=transfer,
         kv_bytes=per_rank * tp,
         tokens_per_s=finished * load.osl / (tp * (1.0 + servers)),
     )
 
 
-def _prefill_seconds(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> float:
+def _prefill(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> tuple[bool, float]:
     steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
     try:
-        return prefill_of(steps, load, 1, memory_of(steps.deployment, steps.weights)).seconds
+        return _standing(prefill_of(steps, load, 1, memory_of(steps.deployment, steps.weights)))
     except (Incompatible, MissingValue):
-        return float("inf")
+        return True, float("inf")
 
 
-def _decode_seconds(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> float:
+def _decode(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> tuple[bool, float]:
     steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
     try:
-        return steps.decode(load.concurrency or 1, load.mean_kv_len).seconds
+        return _standing(steps.decode(load.concurrency or 1, load.mean_kv_len))
     except Incompatible:
-        return float("inf")
+        return True, float("inf")
+
+
+def _standing(step: Step) -> tuple[bool, float]:
+    """Give what steps are ordered by: whether nobody measured their attention, then their seconds."""
+    return step.attention.evidence == "structure", step.seconds

@@ -217,7 +217,9 @@ def test_apart_each_phase_takes_its_best_and_kv_is_carried_over():
     apart = disaggregate(asked(), pairs, LOAD)
     assert apart.kv_bytes == 32 * 8 * 256 * 2 * 1024
     assert apart.transfer_seconds == pytest.approx(apart.kv_bytes / 450e9)
-    assert apart.tpot_seconds <= min(c.service.decode.seconds for c in advised().choices)
+    known = [c for c in advised().choices if c.service.evidence != "structure"]
+    assert apart.tpot_seconds <= min(c.service.decode.seconds for c in known)
+    assert {apart.prefill_backend, apart.decode_backend} <= {n for c in known for n in (c.pair.prefill, c.pair.decode)}
     assert 0 < apart.prefill_servers < 10
 
 
