@@ -3,6 +3,7 @@
 from hwprofiles.detect import detect_devices, detect_profile
 from hwprofiles.errors import MissingValue, PartitionedDevice, ProfileError, UnknownProfile
 from hwprofiles.features import Features
+from hwprofiles.library import calibrated_here
 from hwprofiles.loader import list_profiles, load_profile
 from hwprofiles.match import Detected
 from hwprofiles.measured import Measured
@@ -17,6 +18,7 @@ __all__ = [
     "Profile",
     "ProfileError",
     "UnknownProfile",
+    "calibrated_here",
     "detect_devices",
     "detect_profile",
     "list_profiles",

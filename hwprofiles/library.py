@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -43,6 +43,11 @@ def calibrated_folder() -> Path:
     """Folder of the calibrations made on this machine (it need not exist)."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "attnroof" / "profiles"
+
+
+def calibrated_here(files: Iterable[str]) -> bool:
+    """Whether one of a profile's files was written by a calibration on this machine, not shipped as an example."""
+    return any(Path(file).parent == calibrated_folder() for file in files)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

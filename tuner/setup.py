@@ -13,7 +13,7 @@ from executors.measurer import Measurer
 from executors.outcome import Candidate, Outcome
 from executors.recorder import Workload as Measurement
 from executors.recorder import append_records, to_record
-from hwprofiles import Profile, detect_devices, detect_profile
+from hwprofiles import Profile, calibrated_here, detect_devices, detect_profile
 from tuner.configuration import ConfigurationError, Provenance
 from tuner.cost import TrialCost
 from tuner.events import Note, Observer, silent
@@ -64,7 +64,7 @@ def device_profile(device: str, say: Callable[[str], None] = lambda _: None, *, 
         hwprofiles.ProfileError: There is no such device.
     """
     profile = detect_profile(device)
-    if calibrated and device == "cpu" and profile.measured is None:
+    if calibrated and device == "cpu" and not calibrated_here(profile.files):
         from executors.calibrate import quick_cpu
 
         say(f"calibrating {profile.name} quickly (attnroof hw calibrate --device cpu keeps a thorough one)")

@@ -122,7 +122,7 @@ def gains() -> str:
             *lines,
             "",
             "Time of SGLang's default over that of the best that each can reach, geometric mean over the calls;",
-            f"weighted by time {', '.join(f'{w:.3f}' for w in weighted)} (`python benchmarks/gains.py` shows each shape).",
+            f"by time {', '.join(f'{w:.3f}' for w in weighted)} (`python benchmarks/gains.py` shows each shape).",
         ]
     )
 
