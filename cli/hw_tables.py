@@ -147,6 +147,7 @@ def measured_pairs(profile: Profile) -> list[tuple[str, float | None, float]]:
         ("read_bytes_per_s", memory, seen.read_bytes_per_s),
         ("write_bytes_per_s", memory, seen.write_bytes_per_s),
         ("copy_bytes_per_s", memory, seen.copy_bytes_per_s),
+        ("gather_bytes_per_s", None, seen.gather_bytes_per_s),
         ("l2_read_bytes_per_s", None, seen.l2_read_bytes_per_s),
         ("read_bytes_per_s_per_sm", None, seen.read_bytes_per_s_per_sm),
         ("exp_per_s", clock * sms * exp if clock and sms and exp else None, seen.exp_per_s),

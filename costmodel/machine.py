@@ -9,6 +9,8 @@ DEFAULT_L2_BYTES = 32 * 2**20
 DEFAULT_EXP_PER_CLK = 16.0
 DEFAULT_VECTOR_FLOPS_PER_CLK = 256.0
 DEFAULT_SHARED_BYTES = 100 * 1024
+DEFAULT_GATHER_SHARE = 0.2
+"""Gathering pages over reading, as an AMD EPYC with 2 cores showed it: fresh memory is mapped page by page."""
 DEFAULT_CALL_SECONDS = 8e-6
 """One library call on a CPU that was not calibrated."""
 _CACHE_SIZE = 128
@@ -36,6 +38,8 @@ class Machine:
     """Whole device, by dtype; empty where the profile has none."""
     read_bytes_per_s: float
     """Bandwidth that long reads reach: measured, else the datasheet's."""
+    gather_bytes_per_s: float = 1e9
+    """CPU: bytes read and written per second where a request's pages are gathered into a fresh tensor."""
     call_seconds: float = DEFAULT_CALL_SECONDS
     """CPU: overhead of one library call."""
     measured: bool = False
@@ -106,6 +110,7 @@ def _read(profile: Profile) -> Machine:
         sm_vector_flops_per_s=vector / sms,
         matrix_flops_per_s=rates,
         read_bytes_per_s=read,
+        gather_bytes_per_s=(measured.gather_bytes_per_s if measured else None) or DEFAULT_GATHER_SHARE * read,
         call_seconds=(measured.launch_seconds if measured else None) or DEFAULT_CALL_SECONDS,
         measured=measured is not None,
     )

@@ -7,8 +7,9 @@ from costmodel.machine import Machine
 from costmodel.parameters import Parameters
 
 HOPPER_CLOCK_HZ = 1.98e9
-CPU_DECODE_FRACTION, CPU_EXTEND_FRACTION = 0.1, 0.5
-"""Share of the matrix rate that products with one row, and with many, reach in PyTorch's kernels."""
+CPU_DECODE_FRACTION, CPU_EXTEND_FRACTION = 0.1, 0.8
+"""Share of the matrix rate that products with one row, and with many, reach in PyTorch's kernels: round values of
+`make tune` on an AMD EPYC with 2 cores."""
 BANDWIDTH_RESERVE = 1.6
 """An SM's load path over its share of DRAM bandwidth, at least."""
 

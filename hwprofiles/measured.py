@@ -18,6 +18,8 @@ class Measured(BaseModel):
     write_bytes_per_s: BytesPerSecond | None = None
     copy_bytes_per_s: BytesPerSecond | None = None
     """Bytes read plus bytes written, over time."""
+    gather_bytes_per_s: BytesPerSecond | None = None
+    """CPU: the same where rows are gathered by index into a fresh tensor, as those of a paged cache are."""
     l2_read_bytes_per_s: BytesPerSecond | None = None
     read_bytes_per_s_per_sm: BytesPerSecond | None = None
     """Rate that one busy SM (or core) reaches alone."""

@@ -11,7 +11,7 @@ CALLS_PER_REQUEST = 6
 CALLS_PER_MERGE = 4
 CALLS_PER_BATCH = 6
 GATHER_TRAFFIC = 2.0
-"""Gathered KV is written and read again, beside the read that any kernel needs."""
+"""Gathered KV is read from its pages and written to a fresh tensor before the kernel reads it."""
 
 
 def plan_sdpa(call: Call) -> Plan:
@@ -36,7 +36,7 @@ def plan_sdpa(call: Call) -> Plan:
             merges = (form == "cascade" and kv > q) + (splits > 1)
             calls += count * (CALLS_PER_REQUEST + merges * CALLS_PER_MERGE)
         jobs.extend((count * attention.num_qo_heads * splits, max(n / splits, 1.0)) for n in tiles)
-    return _plan(call, jobs, calls, call.work.bytes + GATHER_TRAFFIC * gathered)
+    return _plan(call, jobs, calls, gathered)
 
 
 def plan_flex(call: Call) -> Plan:
@@ -49,14 +49,14 @@ def plan_flex(call: Call) -> Plan:
         tiles = query_tiles(attention, kv if square else q, kv, (rows, keys), 1)
         jobs.extend((count * attention.num_qo_heads, n) for n in tiles)
     calls = CALLS_PER_BATCH + (CALLS_PER_REQUEST * batch.size if form == "per_request" else CALLS_PER_REQUEST)
-    return _plan(call, jobs, calls, call.work.bytes + GATHER_TRAFFIC * call.work.kv_bytes)
+    return _plan(call, jobs, calls, call.work.kv_bytes)
 
 
 def _full(q: int, kv: int) -> list[int]:
     return [ceil_div(kv, KEY_BLOCK)] * ceil_div(q, QUERY_BLOCK)
 
 
-def _plan(call: Call, jobs: list[Job], calls: int, dram_bytes: float) -> Plan:
+def _plan(call: Call, jobs: list[Job], calls: int, gathered_bytes: float) -> Plan:
     attention, machine = call.attention, call.machine
     packed = call.knobs.get("pack_gqa") is True
     rows = min(QUERY_BLOCK, max(call.batch.q_lens))
@@ -77,10 +77,10 @@ def _plan(call: Call, jobs: list[Job], calls: int, dram_bytes: float) -> Plan:
         jobs=tuple(jobs),
         tile=tile,
         slots_per_sm=1,
-        dram_bytes=dram_bytes,
+        dram_bytes=call.work.bytes,
         units=f"{count_of(attention.num_qo_heads, 'head')} x {blocks}",
         unit_count=units,
-        extra_seconds=calls * machine.call_seconds,
+        extra_seconds=calls * machine.call_seconds + GATHER_TRAFFIC * gathered_bytes / machine.gather_bytes_per_s,
         workspace_bytes=int(2 * max(call.batch.kv_lens) * attention.kv_bytes_per_token),
         splittable=False,
     )

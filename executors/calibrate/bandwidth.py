@@ -14,6 +14,8 @@ SHORT_BYTES, GRAPH_NODES = 256 << 20, 50
 """Streams over less than this are timed inside a CUDA graph: one kernel takes less time than its launch from Python."""
 MIN_READ_BYTES = 2 << 30
 """One kernel reads at least this, in several passes over a small buffer, so that its launch does not count."""
+ROW_BYTES = 4096
+"""One token's K in 8 heads of 128 fp32 values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,14 @@ class Streams:
         half = self.buffer.numel() // 2
         source, target = self.buffer[:half], self.buffer[half : 2 * half]
         return Rate.of(half * 8, self._timed(lambda: target.copy_(source), seconds))
+
+    def gather(self, seconds: float = SECONDS_PER_POINT) -> Rate:
+        """Gather a quarter of the buffer's rows of 4 KiB, in random order, into a fresh tensor each time."""
+        import torch
+
+        rows = self.buffer.view(-1, ROW_BYTES // 4)
+        index = torch.randperm(len(rows), device=rows.device)[: len(rows) // 4]
+        return Rate.of(2 * len(index) * ROW_BYTES, self._timed(lambda: rows[index], seconds))
 
     def _timed(self, call: Callable[[], object], seconds: float) -> Samples:
         if isinstance(self.watch, CudaStopwatch) and self.num_bytes < SHORT_BYTES:

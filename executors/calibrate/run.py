@@ -82,6 +82,10 @@ class _Bench:
         for name, rate in (("read", streams.read(seconds=0.6)), ("write", streams.write()), ("copy", streams.copy())):
             self.values[f"{name}_bytes_per_s"] = rate.bytes_per_s
             self.spread[f"{name}_bytes_per_s"] = rate.spread
+        if self.profile.kind == "cpu":
+            gathered = streams.gather()
+            self.values["gather_bytes_per_s"] = gathered.bytes_per_s
+            self.spread["gather_bytes_per_s"] = gathered.spread
         points = bandwidth.by_busy(streams) if curve else [[1.0, streams.read(1).bytes_per_s]]
         self.values["read_bytes_per_s_per_sm"] = points[0][1]
         if curve:
