@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EXAMPLE = (
     "attnroof predict --model examples/models/Llama-3.1-8B --gpu h200 --batch-spec q1s32k"
-    " --backend fa3 --backend flashinfer"
+    " --backend fa3"
 )
 FEWEST = 30
 """Rows (or workloads) below which a mean says too little to print."""
