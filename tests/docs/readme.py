@@ -20,10 +20,7 @@ from tuner.row import Row as TunedRow
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-EXAMPLE = (
-    "attnroof predict --model examples/models/Llama-3.1-8B --gpu h200 --batch-spec q1s32k"
-    " --backend fa3"
-)
+EXAMPLE = "attnroof predict --model examples/models/Llama-3.1-8B --gpu h200 --batch-spec q1s32k --backend fa3"
 FEWEST = 30
 """Rows (or workloads) below which a mean says too little to print."""
 
