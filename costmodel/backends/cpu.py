@@ -64,12 +64,13 @@ def _plan(call: Call, jobs: list[Job], calls: int, gathered_bytes: float) -> Pla
     units = sum(count for count, _ in jobs)
     blocks = count_of(ceil_div(units, attention.num_qo_heads), "block")
     shared = attention.group_size if packed else 1
+    idle = machine.sms / min(call.number("threads") or machine.sms, machine.sms)
     tile = TileWork(
         rows=rows,
         keys=KEY_BLOCK,
         bytes=KEY_BLOCK * width * DTYPE_BYTES[attention.kv_dtype] / shared,
-        matrix_seconds=2.0 * rows * KEY_BLOCK * width / machine.sm_matrix_rate(attention.dtype),
-        exp_seconds=rows * KEY_BLOCK / machine.sm_exp_per_s,
+        matrix_seconds=idle * 2.0 * rows * KEY_BLOCK * width / machine.sm_matrix_rate(attention.dtype),
+        exp_seconds=idle * rows * KEY_BLOCK / machine.sm_exp_per_s,
     )
     return Plan(
         variant="cpu_decode" if call.single_query else "cpu_extend",
@@ -80,7 +81,8 @@ def _plan(call: Call, jobs: list[Job], calls: int, gathered_bytes: float) -> Pla
         dram_bytes=call.work.bytes,
         units=f"{count_of(attention.num_qo_heads, 'head')} x {blocks}",
         unit_count=units,
-        extra_seconds=calls * machine.call_seconds + GATHER_TRAFFIC * gathered_bytes / machine.gather_bytes_per_s,
+        extra_seconds=calls * machine.call_seconds
+        + idle * GATHER_TRAFFIC * gathered_bytes / machine.gather_bytes_per_s,
         workspace_bytes=int(2 * max(call.batch.kv_lens) * attention.kv_bytes_per_token),
         splittable=False,
     )
