@@ -78,3 +78,7 @@ class Model:
     """Multi-token-prediction layers that the checkpoint carries beyond `num_layers`."""
     dual_chunk: bool = False
     """Has a `dual_chunk_attention_config`."""
+    mixers: tuple[str, ...] = ()
+    """What each hidden layer mixes tokens with: attention, full, sliding, chunked, cross, linear, noop, feed_forward."""
+    parallel_linear: bool = False
+    """Every layer has a linear mixer beside its attention."""

@@ -92,6 +92,8 @@ def read_model(config: dict[str, Any], *, name: str, where: str = "config.json",
         dtype=dtype,
         mtp_layers=mtp,
         dual_chunk=dual_chunk,
+        mixers=mixers,
+        parallel_linear=family.parallel_linear,
     )
 
 

@@ -1,48 +1,12 @@
-"""What a config.json says about the weights beside attention: sizes of the MLP, the experts and the vocabulary."""
+"""What a config.json says about the weights beside attention: widths of the MLPs, the experts and the vocabulary."""
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
-from costmodel.errors import ConfigError
 from costmodel.layer_group import Model
-
-EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk")
-SHARED_COUNT = ("n_shared_experts", "num_shared_experts")
-SHARED_SIZE = ("shared_expert_intermediate_size", "shared_intermediate_size")
-DENSE_SIZE = ("dense_intermediate_size", "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim")
-WITHOUT_GATE = frozenset(
-    {"gpt2", "opt", "falcon", "gpt_neox", "gptj", "phi", "starcoder2", "bloom", "mpt", "nemotron", "nemotron_h"}
-)
-"""Model types whose MLP has two matrices instead of three."""
-NOT_COUNTED = {
-    "routed_expert_hidden_size": "experts that work on a narrower latent",
-    "hybrid_override_pattern": "layers that are an MLP or a Mamba mixer alone",
-    "layers_block_type": "layers that are an MLP or a Mamba mixer alone",
-    "block_configs": "blocks of different sizes",
-    "compress_ratios": "compressed attention with low-rank outputs",
-}
-"""Fields of architectures whose weights this tool cannot count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experts:
-    """The routed experts of one mixture-of-experts layer."""
-
-    count: int
-    per_token: int
-    intermediate_size: int
-    shared_intermediate_size: int
-    """Width of the experts that every token visits, together; 0 without."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinearMixer:
-    """The projections of one gated linear-attention layer."""
-
-    key_width: int
-    value_width: int
+from costmodel.serving.feed_forward import Experts, dense_widths, gated, moe_layers, read_experts
+from costmodel.serving.linear_mixers import LinearMixer, read_linear
+from costmodel.serving.sizes import VOCABULARY, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +18,23 @@ class Architecture:
     tied_embeddings: bool
     layers: int
     moe_layers: int
-    dense_layers: int
-    """Layers with a dense MLP, those that have experts beside it included."""
-    dense_intermediate_size: int
+    dense_widths: tuple[tuple[int, int], ...]
+    """Width of a dense MLP and how many layers have it, those that have experts beside it included."""
     experts: Experts | None
     gated: bool
     """Whether an MLP has a gate, hence three matrices."""
     q_lora_rank: int | None
     linear: LinearMixer | None
     """Mixer of the layers without a KV cache."""
+    sublayers: int
+    """Mixers and MLPs; each begins with a norm and ends with an all-reduce under tensor parallelism."""
+    notes: tuple[str, ...]
+    """What is approximate, in words."""
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers with a dense MLP."""
+        return sum(layers for _, layers in self.dense_widths)
 
     @property
     def mlp_matrices(self) -> int:
@@ -74,85 +46,48 @@ def read_architecture(model: Model) -> Architecture:
     """Read the sizes.
 
     Raises:
-        ConfigError: A size is missing, or the architecture has weights that this tool cannot count.
+        ConfigError: A size is missing; the message names the fields that it was looked for in.
     """
-    text = model.text or model.raw
-    for name, what in NOT_COUNTED.items():
-        if text.get(name) is not None:
-            raise ConfigError(f"{model.name}: {name} means {what}; its weights cannot be counted, so no step times")
-    moe = _moe_layers(text, model)
-    experts = _experts(text, model) if moe else None
-    both = bool(text.get("enable_moe_block"))
-    dense = model.num_layers if both else model.num_layers - moe
+    sizes, moe = Sizes(model), moe_layers(model)
+    experts = read_experts(model) if moe else None
+    dense = Counter(dense_widths(model, moe))
+    linear = read_linear(model)
+    mixing = sum(group.layers for group in model.layer_groups) + (linear.layers if linear else 0)
     return Architecture(
-        hidden_size=_count(text, model, "hidden_size", "n_embd", "d_model"),
-        vocab_size=_count(text, model, "vocab_size"),
-        tied_embeddings=_tied(text, model),
+        hidden_size=sizes.hidden,
+        vocab_size=sizes.count(*VOCABULARY),
+        tied_embeddings=_tied(model),
         layers=model.num_layers,
         moe_layers=moe,
-        dense_layers=dense,
-        dense_intermediate_size=_count(text, model, *DENSE_SIZE) if dense else 0,
+        dense_widths=tuple(sorted(dense.items())),
         experts=experts,
-        gated=model.model_type not in WITHOUT_GATE,
-        q_lora_rank=text.get("q_lora_rank"),
-        linear=_linear(text, model) if model.layers_without_kv else None,
+        gated=gated(model),
+        q_lora_rank=sizes.optional("q_lora_rank"),
+        linear=linear,
+        sublayers=mixing + max(moe, sum(dense.values())),
+        notes=_notes(model, experts, linear),
     )
 
 
-def _moe_layers(text: Mapping[str, Any], model: Model) -> int:
-    if _optional(text, *EXPERTS) in (None, 0, 1):
-        return 0
-    total = model.num_layers
-    frequency = text.get("moe_layer_freq")
-    if isinstance(frequency, list):
-        return sum(bool(flag) for flag in frequency)
-    step = text.get("decoder_sparse_step") or text.get("interleave_moe_layer_step") or frequency or 1
-    first = text.get("first_k_dense_replace") or 0
-    dense = set(text.get("mlp_only_layers") or ())
-    if "first_k_dense_replace" in text:
-        return sum(i >= first and i % step == 0 for i in range(total))
-    return sum((i + 1) % step == 0 and i not in dense for i in range(total))
-
-
-def _experts(text: Mapping[str, Any], model: Model) -> Experts:
-    size = _count(text, model, "moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
-    shared = _optional(text, *SHARED_SIZE)
-    if shared is None:
-        shared = (_optional(text, *SHARED_COUNT) or 0) * size
-    if model.model_type.startswith("llama4"):
-        shared = size  # Llama 4 always has one shared expert and no field for it
-    return Experts(_count(text, model, *EXPERTS), _count(text, model, *PER_TOKEN), size, shared)
-
-
-def _linear(text: Mapping[str, Any], model: Model) -> LinearMixer:
-    if text.get("linear_num_value_heads") is None:
-        raise ConfigError(
-            f"{model.name}: {model.layers_without_kv} layers have no KV cache and no linear_num_value_heads; "
-            "their weights cannot be counted, so no step times"
+def _notes(model: Model, experts: Experts | None, linear: LinearMixer | None) -> tuple[str, ...]:
+    notes = []
+    if linear is not None:
+        notes.append(
+            f"{linear.layers} layers of {linear.name} keep a state of {linear.state_bytes / 1e6:.3g} MB a request each; "
+            "reading and writing it is counted, their scan over a prompt only as an element-wise pass"
         )
-    keys = _count(text, model, "linear_num_key_heads") * _count(text, model, "linear_key_head_dim")
-    values = _count(text, model, "linear_num_value_heads") * _count(text, model, "linear_value_head_dim")
-    return LinearMixer(keys, values)
+    if experts is not None and experts.latent_size:
+        notes.append(f"routed experts work on a latent of {experts.latent_size}; both projections are counted")
+    if any(group.kv_compression > 1 for group in model.layer_groups):
+        notes.append("compressed attention: its compressors are counted as products, their pooling is not")
+    if Sizes(model).optional("hc_mult"):
+        notes.append("hyper-connections between layers are left out, below a hundredth of the weights")
+    return tuple(notes)
 
 
-def _tied(text: Mapping[str, Any], model: Model) -> bool:
-    for part in (text, model.raw):
-        if isinstance(part.get("tie_word_embeddings"), bool):
-            return bool(part["tie_word_embeddings"])
+def _tied(model: Model) -> bool:
+    for part in (model.text, model.raw):
+        for name in ("tie_word_embeddings", "share_input_output_layers"):
+            if isinstance(part.get(name), bool):
+                return bool(part[name])
     return model.model_type.startswith("gemma")
-
-
-def _optional(text: Mapping[str, Any], *names: str) -> int | None:
-    for name in names:
-        value = text.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None
-
-
-def _count(text: Mapping[str, Any], model: Model, *names: str) -> int:
-    value = _optional(text, *names)
-    if value is None or value < 1:
-        asked = " (or ".join(names[:2]) + (")" if len(names) > 1 else "")
-        raise ConfigError(f"{model.name}: config.json has no {asked}; without it weights and step times are unknown")
-    return value

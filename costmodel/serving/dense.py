@@ -9,8 +9,8 @@ from costmodel.serving.weights import RankWeights
 LOGIT_BYTES = 4
 LOGIT_PASSES = 3
 """Passes of softmax and sampling over the logits."""
-NORMS = 2
-"""Norms with residual of one layer, each reading and writing two hidden states."""
+SCAN_PASSES = 3
+"""Passes of a linear mixer over what it projects: convolution, scan, gated norm."""
 
 
 class DenseParts:
@@ -21,7 +21,12 @@ class DenseParts:
         self._kernels = kernels
         self._deployment = deployment
         groups = deployment.groups
-        self._layers = weights.architecture.layers
+        self._sublayers = weights.architecture.sublayers
+        self._attention_layers = sum(group.layers for group in groups)
+        self._mlps = weights.architecture.dense_layers + weights.architecture.moe_layers
+        linear = weights.architecture.linear
+        self._linear_layers = linear.layers if linear else 0
+        self._state = linear.state_bytes / deployment.parallel.tp if linear else 0.0
         self._written = sum(group.kv_bytes_per_token for group in groups)
         self._writing_layers = sum(group.layers - group.kv_shared_layers for group in groups)
         self._query_width = max(g.attention.num_qo_heads * g.attention.head_dim for g in groups)
@@ -42,6 +47,8 @@ class DenseParts:
             experts = self._weights.experts
             parts["experts"] = self._kernels.experts(experts, tokens).times(experts.count)
         parts["elementwise"] = self._elementwise(tokens)
+        if self._linear_layers:
+            parts["linear_state"] = self._linear_state(sampled)
         parts["head"] = self._head(sampled)
         if self._deployment.parallel.tp > 1:
             parts["all_reduce"] = self._all_reduce(tokens)
@@ -57,11 +64,18 @@ class DenseParts:
 
     def _elementwise(self, tokens: int) -> Time:
         hidden = self._weights.architecture.hidden_size * ACTIVATION_BYTES * tokens
-        norm = self._kernels.pass_over(4 * hidden).times(NORMS * self._layers)
-        rope = self._kernels.pass_over(2 * self._query_width * ACTIVATION_BYTES * tokens).times(self._layers)
+        norm = self._kernels.pass_over(4 * hidden).times(self._sublayers)
+        rotated = 2 * self._query_width * ACTIVATION_BYTES * tokens
+        rope = self._kernels.pass_over(rotated).times(self._attention_layers)
         width = max((p.n for p in self._weights.products if p.name.endswith("gate_up")), default=0)
-        gate = self._kernels.pass_over(1.5 * width * ACTIVATION_BYTES * tokens).times(self._layers)
-        return _sum([norm, rope, gate])
+        gate = self._kernels.pass_over(1.5 * width * ACTIVATION_BYTES * tokens).times(self._mlps)
+        mixed = sum(p.n for p in self._weights.products if p.name == "linear_in")
+        scan = self._kernels.pass_over(2 * mixed * ACTIVATION_BYTES * tokens).times(SCAN_PASSES * self._linear_layers)
+        return _sum([norm, rope, gate, scan])
+
+    def _linear_state(self, requests: int) -> Time:
+        """Read and write what every request keeps in the layers without a KV cache."""
+        return self._kernels.pass_over(2 * requests * self._state).times(self._linear_layers)
 
     def _head(self, sampled: int) -> Time:
         logits = sampled * self._weights.head.n * LOGIT_BYTES
@@ -70,7 +84,7 @@ class DenseParts:
 
     def _all_reduce(self, tokens: int) -> Time:
         bytes = tokens * self._weights.architecture.hidden_size * ACTIVATION_BYTES
-        return self._kernels.all_reduce(bytes, self._deployment.parallel.tp).times(2 * self._layers)
+        return self._kernels.all_reduce(bytes, self._deployment.parallel.tp).times(self._sublayers)
 
 
 def _sum(times: list[Time]) -> Time:

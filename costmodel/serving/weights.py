@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from costmodel.attention import Attention
 from costmodel.layer_group import LayerGroup, Model
-from costmodel.models import per_rank
-from costmodel.serving.architecture import Architecture, Experts, read_architecture
+from costmodel.serving.architecture import Architecture, read_architecture
+from costmodel.serving.attention_weights import attention_products, indexer_products
+from costmodel.serving.feed_forward import Experts
 from costmodel.serving.formats import Formats, WeightFormat, weight_formats
+from costmodel.serving.projection import share
+from costmodel.serving.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ExpertLayers:
     local: int
     """Experts that the rank holds."""
     hidden_size: int
+    """Of what enters the experts: the model's, or their latent's."""
     intermediate_size: int
     """Of one expert on this rank."""
     matrices: int
@@ -86,14 +89,15 @@ def rank_weights(model: Model, tp: int = 1, ep: int = 1) -> RankWeights:
         ep: Expert-parallel size inside `tp`: experts are dealt out over `ep` ranks and split over `tp / ep`.
 
     Raises:
-        ConfigError: A size is missing from config.json, or its weights cannot be counted.
+        ConfigError: A size is missing from config.json.
         ValueError: `ep` does not divide `tp` or the experts.
     """
     architecture, formats = read_architecture(model), weight_formats(model)
-    products = [p for group in model.layer_groups for p in _attention(group, architecture, tp, formats.dense)]
-    products += _linear(model, architecture, tp, formats.dense)
-    products += _mlps(architecture, tp, formats.dense)
-    vocab = _split(architecture.vocab_size, tp)
+    products = [p for group in model.layer_groups for p in _attention(group, model, architecture, (tp, formats))]
+    products += _linear(architecture, tp, formats.linear)
+    products += _replaced(model, tp, formats.dense)
+    products += _mlps(architecture, tp, formats)
+    vocab = share(architecture.vocab_size, tp)
     return RankWeights(
         architecture,
         tuple(products),
@@ -104,47 +108,45 @@ def rank_weights(model: Model, tp: int = 1, ep: int = 1) -> RankWeights:
     )
 
 
-def _attention(group: LayerGroup, a: Architecture, tp: int, format: WeightFormat) -> Iterator[Product]:
-    local, layers = per_rank(group.attention, tp), group.layers
-    if local.is_latent:
-        yield from _latent(local, a, layers, format)
-        return
-    width = local.num_qo_heads * local.head_dim + local.num_kv_heads * (local.head_dim + local.value_dim)
-    yield Product("qkv", width, a.hidden_size, layers, format)
-    yield Product("o", a.hidden_size, local.num_qo_heads * local.value_dim, layers, format)
+def _attention(group: LayerGroup, model: Model, a: Architecture, on: tuple[int, Formats]) -> Iterator[Product]:
+    tp, formats = on
+    for name, n, k in attention_products(group, model, a, tp):
+        yield Product(name, n, k, group.layers, formats.attention)
+    if group.indexer_layers:
+        for name, n, k in indexer_products(group, a):
+            yield Product(name, n, k, group.indexer_layers, formats.attention)
 
 
-def _latent(local: Attention, a: Architecture, layers: int, format: WeightFormat) -> Iterator[Product]:
-    rope, nope = local.qk_rope_head_dim or 0, local.qk_nope_head_dim or 0
-    rank, heads, value = local.kv_lora_rank or 0, local.num_qo_heads, local.expanded_v_head_dim or 0
-    query = heads * (nope + rope)
-    if a.q_lora_rank:
-        yield Product("qkv_a", a.q_lora_rank + rank + rope, a.hidden_size, layers, format)
-        yield Product("q_b", query, a.q_lora_rank, layers, format)
-    else:
-        yield Product("qkv_a", query + rank + rope, a.hidden_size, layers, format)
-    yield Product("kv_b", heads * (nope + value), rank, layers, format)
-    yield Product("o", a.hidden_size, heads * value, layers, format)
-
-
-def _linear(model: Model, a: Architecture, tp: int, format: WeightFormat) -> Iterator[Product]:
+def _linear(a: Architecture, tp: int, format: WeightFormat) -> Iterator[Product]:
     if a.linear is not None:
-        keys, values = _split(a.linear.key_width, tp), _split(a.linear.value_width, tp)
-        yield Product("linear_in", 2 * keys + 2 * values, a.hidden_size, model.layers_without_kv, format)
-        yield Product("linear_out", a.hidden_size, values, model.layers_without_kv, format)
+        for projection in a.linear.projections:
+            yield Product(projection.name, *projection.on_rank(tp), a.linear.layers, format)
 
 
-def _mlps(a: Architecture, tp: int, format: WeightFormat) -> Iterator[Product]:
-    if a.dense_layers:
-        yield from _mlp("", a.dense_intermediate_size, a, tp, (a.dense_layers, format))
+def _replaced(model: Model, tp: int, format: WeightFormat) -> Iterator[Product]:
+    """Sublayers of searched blocks that are one square matrix instead of attention or an MLP."""
+    sizes = Sizes(model)
+    blocks = sizes.data.get("block_configs")
+    parts = [block.get(name) for block in blocks for name in ("attention", "ffn")] if isinstance(blocks, list) else []
+    count = sum(1 for part in parts if isinstance(part, dict) and part.get("replace_with_linear"))
+    if count:
+        yield Product("linear_in", share(sizes.hidden, tp), sizes.hidden, count, format)
+
+
+def _mlps(a: Architecture, tp: int, formats: Formats) -> Iterator[Product]:
+    for width, layers in a.dense_widths:
+        yield from _mlp("", width, a, tp, (layers, formats.dense))
     if a.experts is not None:
-        yield Product("router", a.experts.count, a.hidden_size, a.moe_layers, format)
+        yield Product("router", a.experts.count, a.hidden_size, a.moe_layers, formats.router)
+        if a.experts.latent_size:
+            yield Product("latent_in", a.experts.latent_size, a.hidden_size, a.moe_layers, formats.shared)
+            yield Product("latent_out", a.hidden_size, a.experts.latent_size, a.moe_layers, formats.shared)
         if a.experts.shared_intermediate_size:
-            yield from _mlp("shared_", a.experts.shared_intermediate_size, a, tp, (a.moe_layers, format))
+            yield from _mlp("shared_", a.experts.shared_intermediate_size, a, tp, (a.moe_layers, formats.shared))
 
 
 def _mlp(name: str, width: int, a: Architecture, tp: int, layers: tuple[int, WeightFormat]) -> Iterator[Product]:
-    local = _split(width, tp)
+    local = share(width, tp)
     yield Product(f"{name}gate_up", (a.mlp_matrices - 1) * local, a.hidden_size, *layers)
     yield Product(f"{name}down", a.hidden_size, local, *layers)
 
@@ -158,9 +160,5 @@ def _routed(a: Architecture, tp: int, ep: int, format: WeightFormat) -> ExpertLa
         return None
     if a.experts.count % ep:
         raise ValueError(f"ep={ep} must divide the {a.experts.count} experts")
-    width = _split(a.experts.intermediate_size, tp // ep)
-    return ExpertLayers(a.experts, a.experts.count // ep, a.hidden_size, width, a.mlp_matrices, a.moe_layers, format)
-
-
-def _split(size: int, parts: int) -> int:
-    return -(-size // parts)
+    width, entering = share(a.experts.intermediate_size, tp // ep), a.experts.latent_size or a.hidden_size
+    return ExpertLayers(a.experts, a.experts.count // ep, entering, width, a.mlp_matrices, a.moe_layers, format)

@@ -19,6 +19,9 @@ from costmodel.serving import rank_weights, read_architecture
         ("gpt-oss-120b", 116.8, 1),
         ("gpt-oss-20b", 20.9, 1),
         ("Llama-4-Scout-17B-16E-Instruct", 107.8, 1),
+        ("DeepSeek-V4-Flash", 284, 0),
+        ("Nemotron-H-56B-Base-8K", 56.3, 1),
+        ("Llama-3_3-Nemotron-Super-49B-v1", 49.9, 1),
     ],
 )
 def test_parameters_are_those_that_were_published(name, billions, digits):
@@ -76,11 +79,74 @@ def test_a_missing_size_is_named(field):
         read_architecture(made(**{field: None}))
 
 
-def test_weights_that_cannot_be_counted_are_said():
-    with pytest.raises(ConfigError, match="routed_expert_hidden_size means experts that work on a narrower latent"):
-        read_architecture(model("Kimi-K3"))
+def test_layers_without_a_stated_size_are_named():
+    hybrid = made(layer_types=["linear_attention", "full_attention"])
+    with pytest.raises(ConfigError, match="1 layers have no KV cache, and config.json has no size of theirs"):
+        read_architecture(hybrid)
+
+
+def test_a_searched_block_without_a_width_is_named():
+    blocks = [{"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 4.0}}, {"attention": {}, "ffn": {}}]
+    with pytest.raises(ConfigError, match="block_configs has an ffn without ffn_mult"):
+        read_architecture(made(block_configs=blocks, num_key_value_heads=None))
 
 
 def test_an_unknown_quantisation_is_said():
     with pytest.raises(ConfigError, match="quantised by 'secret'"):
         rank_weights(made(quantization_config={"quant_method": "secret"}))
+
+
+def test_a_mamba_layer_by_hand():
+    a = read_architecture(model("Nemotron-H-56B-Base-8K"))
+    width, state, groups = 256 * 64, 256, 8
+    assert {p.name: (p.n, p.k) for p in a.linear.projections} == {
+        "linear_in": (2 * width + 2 * groups * state + 256, 8192),
+        "linear_out": (8192, width),
+    }
+    assert a.linear.state_bytes == width * state * 4 + 3 * (width + 2 * groups * state) * 2
+    assert (a.linear.layers, a.dense_layers, a.sublayers) == (54, 54, 118)
+
+
+def test_routed_experts_work_on_their_latent():
+    w = rank_weights(model("Kimi-K3"))
+    assert (w.experts.hidden_size, w.experts.intermediate_size, w.experts.count) == (3584, 3072, 92)
+    latent = {p.name: (p.n, p.k) for p in w.products if p.name.startswith("latent")}
+    assert latent == {"latent_in": (3584, 7168), "latent_out": (7168, 3584)}
+    assert round(w.parameters / 1e12, 1) == 2.8
+
+
+def test_what_a_quantisation_leaves_out_keeps_its_size():
+    formats = rank_weights(model("Kimi-K3")).formats
+    assert (formats.attention.name, formats.shared.name, formats.experts.name) == ("bf16", "bf16", "mxfp4")
+    one = {"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ["model.layers.1.self_attn*"]}
+    left = rank_weights(made(quantization_config=one)).formats
+    assert (left.attention.name, left.dense.name) == ("bf16", "nvfp4")
+
+
+def test_mixed_precision_is_read_layer_by_layer():
+    layers = {
+        "model.layers.1.mlp.down_proj": {"quant_algo": "NVFP4"},
+        "model.layers.1.self_attn.o_proj": {"quant_algo": "FP8"},
+    }
+    mixed = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers}
+    found = rank_weights(made(quantization_config=mixed)).formats
+    assert (found.attention.name, found.dense.name, found.head.name) == ("fp8", "nvfp4", "bf16")
+
+
+def test_an_output_gate_widens_the_projection():
+    plain, gated = rank_weights(made()), rank_weights(made(attn_output_gate=True))
+    assert gated.parameters - plain.parameters == 2 * 1024 * 8 * 128
+
+
+@pytest.mark.parametrize(
+    ("fields", "dense", "moe"),
+    [
+        ({"num_experts": 4, "num_experts_per_tok": 2, "expert_layer_period": 2, "expert_layer_offset": 1}, 1, 1),
+        ({"num_experts": 4, "num_experts_per_tok": 2, "mlp_layer_types": ["dense", "sparse"]}, 1, 1),
+        ({"num_experts": 4, "num_experts_per_tok": 2, "moe_layers_enum": "1"}, 1, 1),
+        ({"num_experts": 4, "num_experts_per_tok": 2, "enable_moe_block": True}, 2, 2),
+    ],
+)
+def test_layers_with_experts_are_told_apart(fields, dense, moe):
+    a = read_architecture(made(**fields))
+    assert (a.dense_layers, a.moe_layers) == (dense, moe)

@@ -1,0 +1,56 @@
+"""Sizes that a config.json states, by the names that models give them; what is missing is an error with its name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.errors import ConfigError
+from costmodel.layer_group import Model
+
+HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim")
+VOCABULARY = ("vocab_size", "padded_vocab_size")
+
+
+class Sizes:
+    """The language model's part of a config.json, or an object inside it."""
+
+    def __init__(self, model: Model, part: Mapping[str, Any] | None = None) -> None:
+        self.model = model
+        self.data: Mapping[str, Any] = part if part is not None else (model.text or model.raw)
+
+    def inside(self, name: str) -> "Sizes":
+        """Give an object of the file; an empty one where it is missing."""
+        found = self.data.get(name)
+        return Sizes(self.model, found if isinstance(found, dict) else {})
+
+    def optional(self, *names: str) -> int | None:
+        """Give the first of these that is a whole number, or a list of one number repeated."""
+        for name in names:
+            value = self.data.get(name)
+            if isinstance(value, list) and value and all(entry == value[0] for entry in value):
+                value = value[0]
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return None
+
+    def count(self, *names: str) -> int:
+        """Give the first of these.
+
+        Raises:
+            ConfigError: None of them is a positive whole number.
+        """
+        value = self.optional(*names)
+        if value is None or value < 1:
+            asked = " (or ".join(names[:2]) + (")" if len(names) > 1 else "")
+            raise ConfigError(
+                f"{self.model.name}: config.json has no {asked}; without it weights and step times are unknown"
+            )
+        return value
+
+    def flag(self, *names: str) -> bool:
+        """Whether one of these is true."""
+        return any(self.data.get(name) is True for name in names)
+
+    @property
+    def hidden(self) -> int:
+        """Width of the residual stream."""
+        return self.count(*HIDDEN)
