@@ -9,7 +9,10 @@ from costmodel.batch import Batch
 from costmodel.machine import Machine
 from costmodel.prediction import KnobValue
 from costmodel.tiles import similar_requests
-from costmodel.work import Work, count_work, requests
+from costmodel.work import Requests, Work, count_work, requests
+
+MOST_LENGTHS = 256
+"""KV lengths of a batch that are planned for one by one; bytes and FLOPs are exact beyond it too."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,18 @@ class Call:
     @cached_property
     def work(self) -> Work:
         """The work that any kernel has to do."""
-        return count_work(self.attention, self.batch)
+        return count_work(self.attention, self.batch, self.distinct)
 
     @cached_property
-    def requests(self) -> list[tuple[int, int, int]]:
+    def distinct(self) -> Requests:
         """Equal requests together: `(q_len, kv_len, count)`, longest KV first."""
         return requests(self.batch)
+
+    @cached_property
+    def requests(self) -> Requests:
+        """Requests to plan for: the distinct ones; of more than `MOST_LENGTHS` KV lengths neighbours are joined."""
+        same_q = len(self.distinct) > MOST_LENGTHS and self.batch.q_lens.count(self.batch.q_lens[0]) == self.batch.size
+        return similar_requests(self.distinct, MOST_LENGTHS) if same_q else self.distinct
 
     @property
     def single_query(self) -> bool:
@@ -40,7 +49,7 @@ class Call:
     def with_knobs(self, knobs: Mapping[str, KnobValue]) -> "Call":
         """Give the same call with other knobs; work that was counted is kept."""
         other = Call(self.attention, self.batch, self.machine, knobs)
-        for name in ("work", "requests"):
+        for name in ("work", "distinct", "requests"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other

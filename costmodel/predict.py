@@ -114,7 +114,7 @@ def kv_cache_bytes(attention: Attention, batch: Batch) -> float:
     if batch.uniform:
         tokens = -(-batch.kv_lens[0] // page) * page * batch.size
     else:
-        tokens = sum(-(-kv // page) * page for kv in batch.kv_lens)
+        tokens = page * sum([-(-kv // page) for kv in batch.kv_lens]) if page > 1 else batch.total_kv
     return tokens * attention.kv_bytes_per_token * batch.layers
 
 

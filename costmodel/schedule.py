@@ -1,7 +1,8 @@
 """Who runs what: list scheduling of jobs on SM slots, as the load each slot ends with."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
 from costmodel.plan import Job
 
@@ -12,6 +13,8 @@ EXACT_WAVES = 4
 """The last jobs that are scheduled one by one, per slot; what runs before them is taken as evenly spread."""
 FEW_RUNS = 8
 """Runs of equal jobs that are always scheduled exactly: their cost does not grow with the number of jobs."""
+MANY = 16
+"""A run of at least one job for so many slots is faster to place by sorting."""
 LEVELS = 64
 """Different loads that are kept apart; of more, neighbours are joined."""
 
@@ -37,14 +40,23 @@ def slot_loads(jobs: Sequence[Job], slots: int, job_tiles: float) -> Loads:
     total = sum(count for count, _ in jobs)
     if total <= slots:
         return _gathered([(tiles + job_tiles, count) for count, tiles in jobs])
-    spread = total - EXACT_WAVES * slots if len(jobs) > FEW_RUNS else 0
-    heap, tail = _spread_head(jobs, slots, job_tiles, spread)
+    if len(jobs) <= FEW_RUNS:
+        return _gathered(_few_runs(jobs, slots, job_tiles))
+    heap, tail = _spread_head(jobs, slots, job_tiles, total - EXACT_WAVES * slots)
     for count, tiles in tail:
         _run(heap, count, tiles + job_tiles)
-    return _gathered([(load, width) for load, width in heap if load > 0])
+    return _levels(heap)
 
 
-def _run(heap: Loads, count: int, load: float) -> None:
+def _few_runs(jobs: Sequence[Job], slots: int, job_tiles: float) -> Loads:
+    """Schedule runs of equal jobs, slots of equal load kept together."""
+    heap = [(0.0, slots)]
+    for count, tiles in jobs:
+        _run_together(heap, count, tiles + job_tiles)
+    return [(load, width) for load, width in heap if load > 0]
+
+
+def _run_together(heap: Loads, count: int, load: float) -> None:
     """Give `count` equal jobs to the slots that are free first."""
     if len(heap) == 1:
         busy, width = heap[0]
@@ -62,6 +74,20 @@ def _run(heap: Loads, count: int, load: float) -> None:
         count -= used
 
 
+def _run(heap: list[float], count: int, load: float) -> None:
+    """Give `count` equal jobs to the single slots that are free first: one by one, or all at once that come in turn."""
+    if count * MANY < len(heap):
+        for _ in range(count):
+            heapreplace(heap, heap[0] + load)
+        return
+    heap.sort()
+    while count:
+        turn = min(count, bisect_right(heap, heap[0] + load))
+        heap[:turn] = [busy + load for busy in heap[:turn]]
+        heap.sort()
+        count -= turn
+
+
 def _gathered(loads: Loads) -> Loads:
     """Sort, join equal loads, and join neighbours while there are more than `LEVELS`."""
     merged: dict[float, int] = {}
@@ -70,25 +96,29 @@ def _gathered(loads: Loads) -> Loads:
     levels = sorted(merged.items())
     if len(levels) <= LEVELS:
         return levels
-    step = levels[-1][0] / LEVELS
-    joined: Loads = []
-    start, total, width = 0.0, 0.0, 0
-    for load, count in levels:
-        if width and load - start > step:
-            joined.append((total / width, width))
-            total, width = 0.0, 0
-        if not width:
-            start = load
-        total += load * count
-        width += count
-    joined.append((total / width, width))
-    return joined
+    return _levels([load for load, width in levels for _ in range(width)])
 
 
-def _spread_head(jobs: Sequence[Job], slots: int, job_tiles: float, head_jobs: int) -> tuple[Loads, list[Job]]:
+def _levels(loads: list[float]) -> Loads:
+    """Give the load of single slots as levels of slots, neighbours joined; slots without work left out."""
+    loads.sort()
+    step = loads[-1] / LEVELS if len(set(loads)) > LEVELS else 0.0
+    levels: Loads = []
+    start = bisect_right(loads, 0.0)
+    while start < len(loads):
+        end = bisect_right(loads, loads[start] + step, start)
+        load = sum(loads[start:end]) / (end - start) if step else loads[start]
+        levels.append((load, end - start))
+        start = end
+    return levels
+
+
+def _spread_head(
+    jobs: Sequence[Job], slots: int, job_tiles: float, head_jobs: int
+) -> tuple[list[float], Sequence[Job]]:
     """Spread the first `head_jobs` evenly (a staircase one job high); give the slots and the jobs that remain."""
     if head_jobs <= 0:
-        return [(0.0, slots)], list(jobs)
+        return [0.0] * slots, jobs
     done, last = 0.0, 0.0
     remaining, index = head_jobs, 0
     tail: list[Job] = []
@@ -104,6 +134,6 @@ def _spread_head(jobs: Sequence[Job], slots: int, job_tiles: float, head_jobs: i
     tail.extend(jobs[index:])
     level = done / slots
     step = min(last, 2 * level) / slots
-    heap = [(level + (k - (slots - 1) / 2) * step, 1) for k in range(slots)]
+    heap = [level + (k - (slots - 1) / 2) * step for k in range(slots)]
     heapify(heap)
     return heap, tail

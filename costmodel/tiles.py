@@ -97,6 +97,13 @@ def query_tiles(attention: Attention, q: int, kv: int, tile: tuple[int, int], gr
     count = ceil_div(q * group, rows)
     if count == 1:
         return [kv_tiles(attention, q, kv, (0, q), keys)]
+    if attention.sliding_window is None and attention.chunk_size is None:
+        whole = -(-kv // keys)
+        if not attention.causal:
+            return [whole] * count
+        below = range(-rows, -rows * count, -rows)
+        prefix = kv - q
+        return [-((minus_rows // group - prefix) // keys) for minus_rows in below] + [whole]
     counts = []
     for i in range(count):
         span = (i * rows // group, min(q, ceil_div((i + 1) * rows, group)))

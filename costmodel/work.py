@@ -34,26 +34,40 @@ class Work:
         return self.q_bytes + self.kv_bytes + self.o_bytes + self.indexer_bytes
 
 
-def requests(batch: Batch) -> list[tuple[int, int, int]]:
+Requests = list[tuple[int, int, int]]
+"""Equal requests together: `(q_len, kv_len, count)`, longest KV first."""
+
+
+def requests(batch: Batch) -> Requests:
     """Group equal requests: `(q_len, kv_len, count)`, longest KV first."""
-    if batch.uniform:
-        return [(batch.q_lens[0], batch.kv_lens[0], len(batch.kv_lens))]
-    counts = Counter(zip(batch.q_lens, batch.kv_lens, strict=True))
-    return [(q, kv, n) for (q, kv), n in sorted(counts.items(), key=lambda item: (-item[0][1], -item[0][0]))]
+    q = batch.q_lens[0]
+    if batch.q_lens.count(q) == batch.size:
+        lens = Counter(batch.kv_lens)
+        return [(q, kv, lens[kv]) for kv in sorted(lens, reverse=True)]
+    pairs = Counter(zip(batch.kv_lens, batch.q_lens, strict=True))
+    return [(q, kv, pairs[kv, q]) for kv, q in sorted(pairs, reverse=True)]
 
 
-def count_work(attention: Attention, batch: Batch) -> Work:
+def count_work(attention: Attention, batch: Batch, groups: Requests | None = None) -> Work:
     """Count the work of one call.
 
     Args:
         attention: Heads, dims, masks and dtypes on one rank.
         batch: Lengths of the requests. A draft tree (`topk` > 1) is counted like a chain: the tree itself is not known.
+        groups: The batch's `requests`, where they are at hand.
     """
     pairs = tokens = full_pairs = full_tokens = 0
-    for q, kv, count in requests(batch):
-        pairs += count * visible_pairs(attention, q, kv)
-        tokens += count * visible_tokens(attention, q, kv)
-        if attention.indexer_heads:
+    groups = groups or requests(batch)
+    if sees_all_before(attention):
+        for q, kv, count in groups:
+            pairs += count * (q * (kv - q) + q * (q + 1) // 2)
+        tokens = batch.total_kv
+    else:
+        for q, kv, count in groups:
+            pairs += count * visible_pairs(attention, q, kv)
+            tokens += count * visible_tokens(attention, q, kv)
+    if attention.indexer_heads:
+        for q, kv, count in groups:
             full_pairs += count * _pairs_up_to(kv, q, None, None, attention.causal)
             full_tokens += count * kv
     heads, width = attention.num_qo_heads, attention.head_dim + attention.value_dim
@@ -76,6 +90,16 @@ def count_work(attention: Attention, batch: Batch) -> Work:
         kv_bytes=tokens * attention.kv_bytes_per_token,
         o_bytes=total_q * heads * attention.value_dim * item,
         indexer_bytes=indexer_bytes,
+    )
+
+
+def sees_all_before(attention: Attention) -> bool:
+    """Whether a query sees every key up to its own position, and no other."""
+    return (
+        attention.causal
+        and attention.sliding_window is None
+        and attention.chunk_size is None
+        and attention.top_k is None
     )
 
 

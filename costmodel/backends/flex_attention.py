@@ -10,7 +10,7 @@ from costmodel.tiles import ceil_div, partial_row_bytes, query_tiles, similar_re
 DECODE_QUERY_TOKENS = 128
 DECODE_KEYS = 64
 ROWS, KEYS = 128, 64
-BUCKETS = 16
+BUCKETS = 8
 """Requests of similar length that are timed as one, repeated."""
 
 

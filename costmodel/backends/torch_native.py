@@ -9,7 +9,7 @@ from costmodel.plan import Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, missing, query_tiles, similar_requests, split_jobs
 
 ROWS, DECODE_ROWS, KEYS = 128, 64, 64
-BUCKETS = 16
+BUCKETS = 8
 """Requests of similar length that are timed as one, repeated."""
 GATHER_TOKENS, GATHER_SLOTS = 64, 4
 GATHER_TRAFFIC = 2.0
