@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
 from costmodel.attention import Attention
 from costmodel.batch import Batch
@@ -13,6 +14,9 @@ from costmodel.work import Requests, Work, count_work, requests
 
 MOST_LENGTHS = 256
 """KV lengths of a batch that are planned for one by one; bytes and FLOPs are exact beyond it too."""
+
+ARRIVAL_STRIDE = 0.618
+"""Step of the fixed shuffle of requests, as a share of their number: the golden section spreads them evenly."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,21 @@ class Call:
         """Requests to plan for: the distinct ones; of more than `MOST_LENGTHS` KV lengths neighbours are joined."""
         same_q = len(self.distinct) > MOST_LENGTHS and self.batch.q_lens.count(self.batch.q_lens[0]) == self.batch.size
         return similar_requests(self.distinct, MOST_LENGTHS) if same_q else self.distinct
+
+    @property
+    def arrivals(self) -> list[tuple[int, int, int]]:
+        """The requests one by one as they may arrive, `(q_len, kv_len, 1)`: for libraries that keep the batch's order.
+
+        A fixed stride through the sorted lengths stands for any order, so that permuting requests changes nothing.
+        """
+        if self.batch.uniform:
+            return self.requests
+        ordered = [(q, kv, 1) for q, kv, count in self.requests for _ in range(count)]
+        size = len(ordered)
+        stride = max(1, round(size * ARRIVAL_STRIDE))
+        while gcd(stride, size) > 1:
+            stride += 1
+        return [ordered[(i * stride + size // 2) % size] for i in range(size)]
 
     @property
     def single_query(self) -> bool:

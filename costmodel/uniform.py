@@ -81,11 +81,11 @@ def _fa3(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
         full_tiles=part,
         rest_jobs=copies * (tiles % part > 0),
         rest_tiles=tiles % part,
-        merge_splits=splits,
+        merge_splits=ceil_div(tiles, part),
         merge_slots=fa3.merge_slots_of(static),
         merge_launched=static > 1,
         merged_rows=np.zeros(len(lens)),
-        partial_rows=np.where(splits > 1, out * splits, 0.0),
+        partial_rows=np.where(splits > 1, out * ceil_div(tiles, part), 0.0),
         empty_ctas=np.zeros_like(tiles),
     )
 

@@ -47,10 +47,12 @@ def plan(call: Call) -> Plan:
     counted = counted_heads(call, heads)
     per_sm = max(1, ceil(1.1 * total * counted / machine.sms)) if dynamic else 1
     requests: list[tuple[int, list[Job]]] = []
-    splits = 1
-    for tiles, whole, count in per_request:
+    splits, merged, partial_rows = 1, 1, 0.0
+    for (q, _, _), (tiles, whole, count) in zip(call.requests, per_request, strict=True):
         chosen = min(max(ceil_div(whole, per_sm), 1), static) if dynamic else 1
-        splits = max(splits, chosen)
+        parts = ceil_div(tiles[-1], ceil_div(tiles[-1], chosen))
+        splits, merged = max(splits, chosen), max(merged, parts)
+        partial_rows += parts * q * count * attention.num_qo_heads if chosen > 1 else 0.0
         jobs = [job for n in reversed(tiles) for job in split_jobs(n, chosen, heads * count)]
         requests.append((ceil_div(tiles[0], chosen), jobs))
     if attention.sliding_window is None:
@@ -66,7 +68,7 @@ def plan(call: Call) -> Plan:
     running = most_n * tile.bytes * min(max(machine.sms / most_m, 1.0), heads)
     return Plan(
         variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
-        kernel=kernel_name(attention, call.batch),
+        kernel=kernel_name(attention, call.batch) + ("_tma" if loads_by_tma(call, (tile_m, tile_n)) else ""),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=1,
@@ -74,10 +76,10 @@ def plan(call: Call) -> Plan:
         units=f"{count_of(heads, 'KV head' if group > 1 else 'head')} x {_request_tiles(call, units // heads)}",
         unit_count=units,
         num_splits=splits,
-        merge_splits=splits,
+        merge_splits=merged,
         merge_slots=int(merge_slots_of(static)),
         merge_launched=static > 1,
-        partial_rows=rows * splits if splits > 1 else 0.0,
+        partial_rows=partial_rows,
         partial_row_bytes=partial_row_bytes(attention),
         empty_ctas=heads * most_m * call.batch.size - units if static > 1 else 0,
         row_fill=rows / (units * tile_m),
@@ -106,10 +108,13 @@ def merge_slots_of(static: T) -> T:
 
 def packed_heads(call: Call, tile: tuple[int, int]) -> int:
     """Query heads in one tile: always the whole group where pages are loaded without TMA, else as asked."""
+    return 1 if loads_by_tma(call, tile) and call.knobs["pack_gqa"] is False else call.attention.group_size
+
+
+def loads_by_tma(call: Call, tile: tuple[int, int]) -> bool:
+    """Whether pages are loaded by TMA: they hold whole tiles, and the packed rows of a request fill more than one."""
     rows, keys = tile
-    group = call.attention.group_size
-    loads_by_tma = call.batch.page_size % keys == 0 and max(call.batch.q_lens) * group > rows
-    return 1 if loads_by_tma and call.knobs["pack_gqa"] is False else group
+    return call.batch.page_size % keys == 0 and max(call.batch.q_lens) * call.attention.group_size > rows
 
 
 def counted_heads(call: Call, heads: int) -> int:

@@ -7,6 +7,8 @@ from costmodel.plan import Assigned, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes
 
 ROWS = 64
+MERGE_ROWS = 4
+"""Rows that a CTA merges at once."""
 PARTIAL_BYTES = 2
 """Partial outputs are bf16."""
 
@@ -19,6 +21,12 @@ def kv_limit(tokens: int) -> int:
     return ceil_div(tokens, 256) * 256
 
 
+def merge_walk(seen: int, limit: int, rows: int, clusters: int) -> int:
+    """Steps of the CTA that merges most: rows are dealt to as many CTAs as there are parts, four rows at once."""
+    parts = max(seen * clusters // limit, 1)
+    return ceil_div(seen, limit) * ceil_div(ceil_div(rows, parts), MERGE_ROWS)
+
+
 def plan(call: Call) -> Plan:
     """Say what FlashInfer's MLA kernel is given."""
     attention, batch, machine = call.attention, call.batch, call.machine
@@ -27,15 +35,18 @@ def plan(call: Call) -> Plan:
     rows, bins = ROWS * clusters, machine.sms // clusters
     keys = 64 if machine.shared_bytes_per_sm >= 221696 else 32 if machine.shared_bytes_per_sm >= 147968 else 16
     pieces = []
-    for q, kv, count in call.requests:
-        for i in range(ceil_div(q * heads, rows)):
+    for q, kv, count in call.arrivals:
+        for i in reversed(range(ceil_div(q * heads, rows))):
             seen = kv - q + min(q, ceil_div((i + 1) * rows, heads)) if attention.causal else kv
-            pieces.append((seen, count))
-    limit = kv_limit(ceil_div(sum(seen * count for seen, count in pieces), bins))
+            pieces.append((seen, min(rows, q * heads - i * rows), count))
+    limit = kv_limit(ceil_div(sum(seen * count for seen, _, count in pieces), bins))
     heap = [(0, i) for i in range(bins)]
     tiles, jobs = [0] * bins, [0] * bins
-    items = 0
-    for seen, count in pieces:
+    items, walk, partial_rows = 0, 1, 0.0
+    for seen, valid, count in pieces:
+        if seen > limit:
+            partial_rows += count * valid * ceil_div(seen, limit)
+            walk = max(walk, merge_walk(seen, limit, valid, clusters))
         for _ in range(count):
             left = seen
             while left > 0:
@@ -46,8 +57,8 @@ def plan(call: Call) -> Plan:
                 jobs[i] += 1
                 left -= piece
                 items += 1
-    units = sum(count for _, count in pieces)
-    splits = max(ceil_div(seen, limit) for seen, _ in pieces)
+    units = sum(count for _, _, count in pieces)
+    splits = max(ceil_div(seen, limit) for seen, _, _ in pieces)
     tile = tile_work(machine, attention, ROWS, keys, batch.page_size)
     requested = clusters * sum(tiles) * tile.bytes
     kernel = "fa3" if _hopper_kernel(call) else "fa2"
@@ -62,10 +73,10 @@ def plan(call: Call) -> Plan:
         units=count_of(units, "query tile"),
         unit_count=units * clusters,
         num_splits=splits,
-        merge_splits=splits,
+        merge_splits=walk,
         merge_launched=splits > 1,
         merged_rows=float(batch.total_q * heads) if splits > 1 else 0.0,
-        partial_rows=float(items * rows) if splits > 1 else 0.0,
+        partial_rows=partial_rows,
         partial_row_bytes=PARTIAL_BYTES * attention.value_dim + 4,
         row_fill=batch.total_q * heads / (units * rows),
         requests=batch.size,
