@@ -32,6 +32,8 @@ def advice_json(advice: "Advice", asked: "Asked", recorded: "Recorded", model: s
         "goal": advice.goal,
         "verdict": advice.verdict,
         "recommended": advice.recommended.name,
+        "ahead": advice.ahead.name,
+        "approximate": list(advice.notes),
         "to_be_sure": list(to_be_sure(advice, model)),
         "choices": [choice_json(choice, recorded) for choice in advice.choices],
         "sglang_default": choice_json(advice.default, recorded) if advice.default else None,
@@ -115,6 +117,7 @@ def point_json(point: "Point") -> dict[str, Any]:
         "ttft_ms": point.ttft_seconds * 1e3,
         "tpot_ms": point.choice.service.rates.tpot_seconds * 1e3,
         "tokens_per_s": point.tokens_per_s,
+        "evidence": point.choice.service.evidence,
     }
 
 
@@ -190,6 +193,8 @@ def _choices_table(title: str, advice: "Advice") -> Any:
         table.add_column(name, justify="right")
     table.add_column("attention from")
     rows = [("", choice) for choice in advice.choices[:SHOWN]]
+    shown = {choice.name for _, choice in rows}
+    rows += [("", choice) for choice in (advice.ahead,) if choice.name not in shown]
     if advice.default is not None:
         rows.append(("SGLang: ", advice.default))
     for mark, choice in rows:
@@ -200,7 +205,7 @@ def _choices_table(title: str, advice: "Advice") -> Any:
             _range(s.rates.ttft_seconds * 1e3, s.best.ttft_seconds * 1e3, s.worst.ttft_seconds * 1e3),
             _range(s.rates.tpot_seconds * 1e3, s.best.tpot_seconds * 1e3, s.worst.tpot_seconds * 1e3),
             _range(s.rates.tokens_per_s, s.worst.tokens_per_s, s.best.tokens_per_s),
-            s.evidence + (" (unmeasured)" if s.evidence == "structure" else ""),
+            s.evidence,
         )
     return table
 
@@ -211,12 +216,15 @@ def _notes(advice: "Advice", recorded: "Recorded") -> list[str]:
     rows = []
     if len(advice.choices) > SHOWN:
         rows.append(f"{len(advice.choices) - SHOWN} more pairs run; --json has them all")
+    if not advice.ahead.measured:
+        rows.append("structure: nobody measured this attention; such a pair is never recommended")
     names = sorted(name for name in advice.refused if " + " not in name)
     rows.append(f"cannot be used: {', '.join(names)} (reasons with --json)" if names else "every backend can be used")
     rows.append(
         f"memory of a rank: {memory.weight_bytes / 1e9:.1f} GB of weights, {memory.kv_tokens} KV tokens "
         f"({memory.static_fraction:g} of {memory.device_bytes / 1e9:.1f} GB, SGLang's default)"
     )
+    rows += [f"approximate: {note}" for note in advice.notes]
     facts = recorded_json(chosen, recorded)
     if facts["attention_joules_per_token"] is not None:
         rows.append(f"attention of a decoded token takes {facts['attention_joules_per_token']:.3g} J (recorded power)")
@@ -250,14 +258,20 @@ def _front_table(advice: "Advice", recorded: "Recorded") -> Any:
     table.add_column("prefill + decode", no_wrap=True)
     for name in ("TTFT ms", "TPOT ms", "tokens/s a GPU"):
         table.add_column(name, justify="right")
+    table.add_column("attention from")
     pairs = [choice.pair for choice in advice.choices]
     for point in front(points(advice.asked, pairs, advice.load, recorded.seconds)):
         tpot = point.choice.service.rates.tpot_seconds
         values = (f"{point.ttft_seconds * 1e3:.1f}", f"{tpot * 1e3:.2f}", f"{point.tokens_per_s:.0f}")
-        table.add_row(str(point.concurrency), point.choice.name, *values)
+        table.add_row(str(point.concurrency), point.choice.name, *values, point.choice.service.evidence)
     return table
 
 
 def _range(value: float, low: float, high: float) -> str:
-    digits = 0 if value >= 1000 else 2 if value < 100 else 1
-    return f"{value:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
+    """Give a value and its interval, the ends to three digits."""
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2
+    return f"{value:.{digits}f} ({_three(low)}-{_three(high)})"
+
+
+def _three(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.errors import Incompatible
+from costmodel.serving.architecture import read_architecture
 from costmodel.serving.choices import Asked, Pair, default_pair, find_pairs
 from costmodel.serving.layers import ORDER
 from costmodel.serving.load import Load
@@ -15,6 +16,7 @@ from costmodel.serving.step import StepModel
 Goal = Literal["ttft", "tpot", "throughput"]
 WORTH_HAVING = 0.01
 """Smallest relative gain that is called one."""
+MEASURE_FIRST = "measure before you use it"
 MOST_NAMED = 4
 """Backends or pairs that are named one by one where they share a reason."""
 
@@ -61,6 +63,11 @@ class Choice:
     """Dtype that KV is stored in."""
 
     @property
+    def measured(self) -> bool:
+        """Whether somebody measured the attention of both phases, here or on another device."""
+        return self.service.evidence != "structure"
+
+    @property
     def name(self) -> str:
         """Both backends, one name where they are the same."""
         same = self.pair.prefill == self.pair.decode
@@ -82,7 +89,11 @@ class Advice:
     refused: Mapping[str, tuple[str, ...]]
     verdict: str
     recommended: Choice
-    """The default unless another is better beyond the intervals."""
+    """The default unless another, whose attention somebody measured, is better beyond the intervals."""
+    ahead: Choice
+    """The best by prediction alone, whatever it rests on."""
+    notes: tuple[str, ...]
+    """What is approximate about the model's weights."""
 
 
 def advise(
@@ -125,12 +136,24 @@ def advise(
     choices.sort(key=lambda choice: (len(choice.missed), *order(goal, choice.service.rates)))
     default, reason = _default(asked, load, slo, measured)
     recommended, verdict = decide(goal, choices, default, reason)
-    return Advice(asked, goal, load, tuple(supported_first(choices)), default, reason, refused, verdict, recommended)
+    return Advice(
+        asked=asked,
+        goal=goal,
+        load=load,
+        choices=tuple(supported_first(choices)),
+        default=default,
+        default_reason=reason,
+        refused=refused,
+        verdict=verdict,
+        recommended=recommended,
+        ahead=choices[0],
+        notes=read_architecture(asked.model).notes,
+    )
 
 
 def supported_first(choices: Sequence[Choice]) -> list[Choice]:
     """Put choices without any measurement behind their attention after those that miss as few limits of the SLO."""
-    return sorted(choices, key=lambda choice: (len(choice.missed), choice.service.evidence == "structure"))
+    return sorted(choices, key=lambda choice: (len(choice.missed), not choice.measured))
 
 
 def by_reason(refused: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -187,7 +210,7 @@ def _default(
 def decide(
     goal: Goal, choices: Sequence[Choice], default: Choice | None, why_not: str | None = None
 ) -> tuple[Choice, str]:
-    """Say which choice to take and why: the default, unless another is better beyond the intervals.
+    """Say which choice to take and why: the default, unless a measured one is better beyond the intervals.
 
     Args:
         goal: What counts.
@@ -198,27 +221,36 @@ def decide(
     first, supported = choices[0], supported_first(choices)[0]
     if default is None:
         text = f"SGLang's own choice is no measure here ({why_not}); {supported.name} is predicted to be best"
-        return supported, text
+        return supported, text if supported.measured else f"{text}, which rests on structure alone: {MEASURE_FIRST}"
+    name = f"SGLang's default {default.name}"
     if default.missed and not supported.missed:
-        return supported, (
-            f"SGLang's default {default.name} misses the SLO ({'; '.join(default.missed)}); "
-            f"{supported.name} is predicted to keep it"
-        )
+        misses = f"{name} misses the SLO ({'; '.join(default.missed)}); {supported.name} is predicted to keep it"
+        if supported.measured:
+            return supported, misses
+        return default, f"{misses}, but nobody measured its attention: keep the default or {MEASURE_FIRST}"
     keeping = [c for c in choices if len(c.missed) <= len(default.missed)]
-    certain = [c for c in keeping if better_by(goal, c.service, default.service)[1]]
+    known = [c for c in keeping if c.measured] if default.measured else []
+    certain = [c for c in known if better_by(goal, c.service, default.service)[1]]
     if certain:
         winner = min(_as_good(goal, certain), key=lambda choice: _doubt(choice, default))
         gain = better_by(goal, winner.service, default.service)[0]
-        return winner, (
-            f"{winner.name} beats SGLang's default {default.name} by {100 * gain:.1f} %, beyond the intervals"
-        )
+        return winner, f"{winner.name} beats {name} by {100 * gain:.1f} %, beyond the intervals{_ahead(first, winner)}"
     gain = better_by(goal, first.service, default.service)[0]
     if gain < WORTH_HAVING:
-        return default, f"keep SGLang's default {default.name}: no pair is predicted to be worth having over it"
-    return default, (
-        f"no difference worth having is certain: {first.name} is predicted {100 * gain:.1f} % better than SGLang's "
-        f"default {default.name}, within the intervals; keep the default or measure"
+        return default, f"keep {name}: no pair is predicted to be worth having over it"
+    predicted = (
+        f"no difference worth having is certain: {first.name} is predicted {100 * gain:.1f} % better than {name}"
     )
+    if first.measured and default.measured:
+        return default, f"{predicted}, within the intervals; keep the default or measure"
+    whose = "its" if default.measured else "the default's" if first.measured else "either's"
+    return default, f"{predicted}, but nobody measured {whose} attention; keep the default or measure"
+
+
+def _ahead(first: Choice, winner: Choice) -> str:
+    """Mention a pair in front of the winner that only structure supports."""
+    unmeasured = first.name != winner.name and not first.measured
+    return f" ({first.name} is predicted faster still, but nobody measured its attention)" if unmeasured else ""
 
 
 def _as_good(goal: Goal, choices: Sequence[Choice]) -> list[Choice]:

@@ -73,8 +73,8 @@ def _notes(model: Model, experts: Experts | None, linear: LinearMixer | None) ->
     notes = []
     if linear is not None:
         notes.append(
-            f"{linear.layers} layers of {linear.name} keep a state of {linear.state_bytes / 1e6:.3g} MB a request each; "
-            "reading and writing it is counted, their scan over a prompt only as an element-wise pass"
+            f"{linear.layers} layers of {linear.name} keep {linear.state_bytes / 1e6:.3g} MB a request each; reading "
+            "and writing it is counted, their scan over a prompt only as element-wise passes"
         )
     if experts is not None and experts.latent_size:
         notes.append(f"routed experts work on a latent of {experts.latent_size}; both projections are counted")

@@ -24,8 +24,9 @@ DENSE_SIZE = (
     "dense_intermediate_size", "intermediate_size_mlp", "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim",
 )  # fmt: skip
 WITHOUT_GATE = frozenset(
-    {"gpt2", "opt", "falcon", "gpt_neox", "gptj", "phi", "starcoder2", "bloom", "mpt", "nemotron", "nemotron_h", "gpt_bigcode"}
-)  # fmt: skip
+    {"gpt2", "gpt_bigcode", "opt", "falcon", "gpt_neox", "gptj", "phi", "starcoder2", "bloom", "mpt"}
+    | {"nemotron", "nemotron_h"}
+)
 """Model types whose MLP has two matrices instead of three."""
 FOUR_TIMES = frozenset({"gpt2", "gptj", "bloom", "falcon", "mpt", "gpt_bigcode", "codegen"})
 """Model types whose MLP is four times as wide as the model where the file states nothing else."""
@@ -138,7 +139,9 @@ def _is_moe(model: Model, layer: int) -> bool:
         period = sizes.count("expert_layer_period")
         return layer % period == (sizes.optional("expert_layer_offset") or 0) % period
     first = sizes.optional("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
-    step = sizes.optional("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq", "moe_layer_interval") or 1
+    step = (
+        sizes.optional("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq", "moe_layer_interval") or 1
+    )
     if first is not None:
         return layer >= first and layer % step == 0
     return (layer + 1) % step == 0 and layer not in (data.get("mlp_only_layers") or ())

@@ -14,6 +14,10 @@ GRAPH_SIZE_ABOVE = 512
 FIXED_MIB, ACTIVATION_MIB_PER_TOKEN, PARALLEL_MIB, GRAPH_MIB_PER_REQUEST = 512, 1.5, 1024 / 8, 2
 LARGE_DEVICE_MIB, LARGE_RESERVE_MIB = 60 * 1024, 10 * 1024
 """What SGLang sets aside for activations, parallelism and graphs (memory_hook.py:309, 0.5.23)."""
+STATE_SHARE = 0.9 / 1.9
+"""What recurrent states get of the memory after weights (`--mamba-full-memory-ratio` 0.9)."""
+STATES_PER_REQUEST = 3
+"""States that SGLang keeps for each running request where the prefix cache is on (kv_cache_configurator, 0.5.23)."""
 MAX_PREFILL_TOKENS = 16384
 RUNNING_FLOOR, RUNNING_LIMIT, RUNNING_PER_CONTEXT = 2048, 4096, 512
 """SGLang lets 512 requests run for each whole context that fits, within these limits (pool_configurator.py:1571)."""
@@ -41,6 +45,8 @@ class Memory:
     """Largest decode batch in CUDA graphs."""
     max_running_requests: int
     """SGLang's limit when none is given."""
+    state_bytes_per_request: float = 0.0
+    """What the layers without a KV cache keep of one request."""
 
     def tokens_of(self, length: int) -> int:
         """Tokens that a request of `length` tokens takes, whole pages counted."""
@@ -60,7 +66,10 @@ def memory_of(deployment: Deployment, weights: RankWeights) -> Memory:
     graphs = graph_batch(profile, tp)
     fraction = static_fraction(device, chunk, graphs, tp)
     per_token = sum(g.kv_bytes_per_token + g.indexer_bytes_per_token for g in deployment.groups)
-    left = device * fraction - weights.bytes
+    linear = weights.architecture.linear
+    state = linear.layers * linear.state_bytes / tp if linear else 0.0
+    free = device * fraction - weights.bytes
+    left = free * (1 - STATE_SHARE) if state else free
     page = deployment.page_size
     tokens = int(left // (per_token * page)) * page if left > 0 else 0
     if tokens < 1:
@@ -71,7 +80,9 @@ def memory_of(deployment: Deployment, weights: RankWeights) -> Memory:
             "raise --tp"
         )
     running = running_limit(tokens, deployment.model.context_length)
-    return Memory(device, fraction, weights.bytes, per_token, page, tokens, chunk, graphs, running)
+    if state:
+        running = max(1, min(running, int(free * STATE_SHARE / state) // STATES_PER_REQUEST))
+    return Memory(device, fraction, weights.bytes, per_token, page, tokens, chunk, graphs, running, state)
 
 
 def running_limit(kv_tokens: int, context: int | None) -> int:

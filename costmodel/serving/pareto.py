@@ -67,9 +67,14 @@ def points(asked: Asked, pairs: Sequence[Pair], load: Load, measured: Mapping[st
 
 
 def front(candidates: Iterable[Point]) -> list[Point]:
-    """Keep the points that no other beats in both TTFT and throughput, fastest first token first."""
+    """Keep the points that no other beats in both TTFT and throughput, fastest first token first.
+
+    Points whose attention nobody measured count only where there are no others.
+    """
+    found = list(candidates)
     kept: list[Point] = []
-    for point in sorted(candidates, key=lambda p: (p.ttft_seconds, -p.tokens_per_s)):
+    supported = [point for point in found if point.choice.measured]
+    for point in sorted(supported or found, key=lambda p: (p.ttft_seconds, -p.tokens_per_s)):
         if not kept or point.tokens_per_s > kept[-1].tokens_per_s:
             kept.append(point)
     return kept

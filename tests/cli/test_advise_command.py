@@ -125,7 +125,7 @@ def test_nothing_compatible_ends_with_no():
         (["--model", LLAMA, "--concurrency", "1", "--cached", "2000"], "cached=2000"),
         (["--model", LLAMA, "--concurrency", "1", "--slo-ttft-ms", "-1"], "SLO ttft_seconds"),
         (["--model", str(MODELS / "DeepSeek-V3"), "--concurrency", "1"], "537 GB too much; raise --tp"),
-        (["--model", str(MODELS / "Kimi-K3"), "--tp", "8", "--concurrency", "1"], "weights cannot be counted"),
+        (["--model", str(MODELS / "Kimi-K3"), "--tp", "8", "--concurrency", "1"], "70.5 GB too much; raise --tp"),
         (["--model", LLAMA, "--tp", "3", "--concurrency", "1"], "num_attention_heads=32"),
     ],
 )

@@ -114,6 +114,37 @@ def test_what_nobody_measured_comes_after_what_somebody_did(advice):
     assert decide("throughput", [guessed, known], None, "refused")[0] is known
 
 
+def test_what_nobody_measured_is_never_recommended(advice):
+    default = variant(advice.default, 1.0)
+    guessed = variant(advice.default, 1.5, "structure", decode="triton")
+    chosen, why = decide("throughput", [guessed, default], default)
+    assert chosen is default
+    assert "50.0 % better" in why
+    assert "nobody measured its attention" in why
+    unknown = variant(advice.default, 1.0, "structure")
+    known = variant(advice.default, 1.5, decode="triton")
+    chosen, why = decide("throughput", [known, unknown], unknown)
+    assert chosen is unknown
+    assert "nobody measured the default's attention" in why
+
+
+def test_a_measured_gain_counts_behind_a_guessed_one(advice):
+    default = variant(advice.default, 1.0)
+    guessed = variant(advice.default, 1.5, "structure", decode="flashinfer")
+    known = variant(advice.default, 1.05, decode="triton")
+    chosen, why = decide("throughput", [guessed, known, default], default)
+    assert chosen is known
+    assert f"({guessed.name} is predicted faster still, but nobody measured its attention)" in why
+
+
+def test_the_slo_alone_does_not_recommend_what_nobody_measured(advice):
+    default = variant(advice.default, 1.0, missed=("TPOT of 9 ms is above the SLO of 8 ms",))
+    guessed = variant(advice.default, 1.5, "structure", decode="triton")
+    chosen, why = decide("throughput", [guessed, default], default)
+    assert chosen is default
+    assert "measure before you use it" in why
+
+
 @pytest.mark.parametrize(("factor", "width"), [(1.05, 0.2), (1.005, 0.0001)])
 def test_doubtful_or_small_gains_keep_the_default(advice, factor, width):
     default = variant(advice.default, 1.0, width=width)
@@ -203,9 +234,11 @@ def test_what_would_settle_it_is_a_command(advice):
 
 
 def test_no_point_of_the_front_is_beaten():
-    pairs = find_pairs(asked()).run[:3]
-    candidates = points(asked(), pairs, LOAD)
+    candidates = points(asked(), find_pairs(asked()).run[:9], LOAD)
     kept = front(candidates)
+    assert {p.choice.measured for p in candidates} == {True, False}
+    candidates = [p for p in candidates if p.choice.measured]
+    assert set(map(id, kept)) <= set(map(id, candidates))
     for point in kept:
         assert not any(p.ttft_seconds < point.ttft_seconds and p.tokens_per_s > point.tokens_per_s for p in candidates)
     assert [p.ttft_seconds for p in kept] == sorted(p.ttft_seconds for p in kept)

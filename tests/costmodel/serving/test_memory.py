@@ -62,3 +62,14 @@ def test_running_requests_are_limited_as_sglang_does(kv_tokens, context, limit):
 def test_no_graph_is_larger_than_the_largest():
     assert captured_size(10, 12) == 12
     assert captured_size(20, 22) == 22
+
+
+def test_recurrent_states_take_their_share():
+    request = asked("Nemotron-H-56B-Base-8K", tp=4)
+    deployment = request.deployment("fa3", "fa3", 1)
+    found = memory_of(deployment, rank_weights(deployment.model, tp=4))
+    free = found.device_bytes * found.static_fraction - found.weight_bytes
+    width, conv = 256 * 64, 3 * (256 * 64 + 2 * 8 * 256) * 2
+    assert found.state_bytes_per_request == 54 * (width * 256 * 4 + conv) / 4
+    assert found.kv_tokens == int(free / 1.9 // found.kv_bytes_per_token)
+    assert found.max_running_requests == int(free * 0.9 / 1.9 / found.state_bytes_per_request) // 3
