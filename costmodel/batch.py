@@ -1,7 +1,7 @@
 """What one forward step asks of an attention layer: the requests, their lengths and the page size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Phase = Literal["decode", "extend", "verify", "mixed"]
@@ -30,6 +30,8 @@ class Batch:
     """Verify: branches of the draft tree; 1 is a causal chain."""
     layers: int = 1
     """Layers that share one plan."""
+    shared_prefix: int = field(default=0, repr=False)
+    """First tokens that all requests have in common, on the same pages; not in the repr, whose hash names workloads."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -53,12 +55,26 @@ class Batch:
         for q, kv in zip(self.q_lens, self.kv_lens, strict=True):
             if q > kv:
                 raise ValueError(f"kv_lens={kv} is below q_lens={q}: kv_lens include the new tokens")
+        if self.shared_prefix:
+            self._check_shared_prefix()
+
+    def _check_shared_prefix(self) -> None:
+        shared = self.shared_prefix
+        if not isinstance(shared, int) or isinstance(shared, bool) or shared < 0:
+            raise ValueError(f"shared_prefix={shared!r} must be a whole number of tokens, at least 0")
+        most = min(kv - q for q, kv in zip(self.q_lens, self.kv_lens, strict=True))
+        if shared > most:
+            raise ValueError(f"shared_prefix={shared} but a request has only {most} tokens before its new ones")
+        if shared % self.page_size:
+            raise ValueError(
+                f"shared_prefix={shared} is no multiple of page_size={self.page_size}: pages are shared whole"
+            )
 
     @classmethod
-    def decode(cls, kv_lens: Sequence[int], page_size: int = 1, layers: int = 1) -> "Batch":
+    def decode(cls, kv_lens: Sequence[int], page_size: int = 1, layers: int = 1, *, shared_prefix: int = 0) -> "Batch":
         """Make a decode batch: one new token per request."""
         lens = _lens("kv_lens", kv_lens)
-        return cls("decode", (1,) * len(lens), lens, page_size, 1, layers)
+        return cls("decode", (1,) * len(lens), lens, page_size, 1, layers, shared_prefix)
 
     @classmethod
     def extend(cls, q_lens: Sequence[int], kv_lens: Sequence[int], page_size: int = 1, layers: int = 1) -> "Batch":

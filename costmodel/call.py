@@ -80,8 +80,8 @@ class Call:
         return other
 
     def number(self, knob: str) -> int:
-        """Give a whole-number knob."""
-        value = self.knobs[knob]
+        """Give a whole-number knob; 0 where it is not set."""
+        value = self.knobs.get(knob, 0)
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"knob {knob}={value!r} must be a whole number")
         return value

@@ -80,6 +80,24 @@ KNOBS: dict[str, tuple[KnobSpec, ...]] = {
 }
 """0 means the backend's own choice; backends that are not listed have no knobs."""
 
+_CASCADE = KnobSpec("cascade", False, (False, True))
+
+OPTIONS: dict[str, tuple[KnobSpec, ...]] = {
+    "fa3": (_CASCADE,),
+    "flashinfer": (
+        _CASCADE,
+        KnobSpec("fixed_split_size", 0, low=0, high=1 << 20),
+        KnobSpec("disable_split_kv", False, (False, True)),
+    ),
+    "triton": (
+        KnobSpec("split_tile_size", 0, low=0, high=1 << 20),
+        KnobSpec("unified_extend", False, (False, True)),
+    ),
+}
+"""Knobs of special modes, estimated but not tuned, and listed only where they are given. `cascade`: a prefix that all
+requests share is attended once. `fixed_split_size` and `split_tile_size`: KV tokens of a split, 0 for the library's
+rule. `unified_extend`: prefix and new tokens in one pass."""
+
 
 def resolve_knobs(backend: str, knobs: Mapping[str, KnobValue] | None) -> dict[str, KnobValue]:
     """Fill in defaults and check what was given.
@@ -91,12 +109,19 @@ def resolve_knobs(backend: str, knobs: Mapping[str, KnobValue] | None) -> dict[s
     resolved = {spec.name: spec.default for spec in specs}
     if not knobs:
         return resolved
+    specs += OPTIONS.get(backend, ())
     for name, value in knobs.items():
         spec = next((s for s in specs if s.name == name), None)
         if spec is None:
-            near = get_close_matches(name, resolved, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(resolved) or 'none'}"
+            names = [s.name for s in specs]
+            near = get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names) or 'none'}"
             raise ValueError(f"{backend} has no knob {name!r}; {hint}")
         spec.check(backend, value)
         resolved[name] = value
     return resolved
+
+
+def special(backend: str, knobs: Mapping[str, KnobValue]) -> bool:
+    """Whether a knob of a special mode is set."""
+    return any(knobs.get(spec.name) for spec in OPTIONS.get(backend, ()))

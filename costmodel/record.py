@@ -41,6 +41,7 @@ class RecordedBatch(_Frozen):
     page_size: int = 1
     topk: int = 1
     layers: int = 1
+    shared_prefix: int = 0
 
     @field_validator("q_lens", "kv_lens", mode="before")
     @classmethod
@@ -131,4 +132,4 @@ class Record(_Frozen):
     def to_batch(self) -> Batch:
         """The batch that was measured."""
         b = self.batch
-        return Batch(b.phase, b.q_lens, b.kv_lens, b.page_size, b.topk, b.layers)
+        return Batch(b.phase, b.q_lens, b.kv_lens, b.page_size, b.topk, b.layers, b.shared_prefix)

@@ -11,13 +11,14 @@ from costmodel.calibration import resolve
 from costmodel.call import Call
 from costmodel.emulators import emulator_of
 from costmodel.errors import Incompatible
-from costmodel.knobs import resolve_knobs
+from costmodel.knobs import resolve_knobs, special
 from costmodel.library import library_reasons
 from costmodel.machine import machine_of
 from costmodel.predict import estimate, fastest_rate
 from costmodel.prediction import KnobValue
 from costmodel.uniform import Ints, uniform_plans
 from costmodel.uniform_timing import time_uniform
+from costmodel.work import sees_all_before
 from hwprofiles import Profile
 
 CHUNK = 16384
@@ -71,8 +72,8 @@ def _seconds(call: Call, backend: str, pairs: Ints) -> NDArray[np.float64]:
     emulator, attention = emulator_of(backend), call.attention
     plan = emulator.plan(call)
     sizes, lens = pairs[:, 0], pairs[:, 1]
-    whole = attention.sliding_window is None and attention.chunk_size is None and attention.top_k is None
-    plans = uniform_plans(call, plan, sizes, lens) if whole and not attention.is_latent else None
+    plain = sees_all_before(attention) and not attention.is_latent and not special(backend, call.knobs)
+    plans = uniform_plans(call, plan, sizes, lens) if plain else None
     if plans is None:
         return np.array([estimate(backend, emulator, _like(call, *pair)).seconds for pair in pairs.tolist()])
     parameters = resolve(backend, plan.variant, call.machine).parameters

@@ -8,4 +8,7 @@ from costmodel.batch import Batch
 
 def workload_key(attention: Attention, batch: Batch) -> str:
     """Give eight hex digits that stand for attention and batch: records that differ in knobs only share them."""
-    return f"{crc32(repr((attention, batch)).encode()):08x}"
+    text = repr((attention, batch))
+    if batch.shared_prefix:
+        text += f" shared_prefix={batch.shared_prefix}"
+    return f"{crc32(text.encode()):08x}"

@@ -83,6 +83,8 @@ class Backend(ABC):
             reasons.append(f"dtype {attention.dtype} not among {', '.join(sorted(self.dtypes))}")
         if attention.kv_dtype not in self.kv_dtypes:
             reasons.append(f"KV dtype {attention.kv_dtype} not among {', '.join(sorted(self.kv_dtypes))}")
+        if batch.shared_prefix:
+            reasons.append("pages shared by requests are estimated only, not run")
         return reasons
 
     @abstractmethod

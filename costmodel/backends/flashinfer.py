@@ -33,6 +33,8 @@ def uses_tensor_cores(call: Call) -> bool:
     asked = call.knobs["use_tensor_cores"]
     if asked != "auto":
         return bool(asked)
+    if fixes_splits(call):
+        return True
     return call.attention.kv_dtype.startswith("fp8") or call.attention.group_size >= 4
 
 
@@ -41,9 +43,16 @@ def extend_kernel(call: Call) -> str:
     asked = call.knobs["kernel"]
     if asked != "auto":
         return str(asked)
+    if fixes_splits(call):
+        return "fa2"
     tree = call.batch.topk > 1
     hopper = call.machine.capability == (9, 0)
     return "fa3" if hopper and not tree and not call.attention.kv_dtype.startswith("fp8") else "fa2"
+
+
+def fixes_splits(call: Call) -> bool:
+    """Whether the caller fixes how KV is split, which the FA2 plan alone can do."""
+    return bool(call.number("fixed_split_size") or call.knobs.get("disable_split_kv"))
 
 
 def chunk_pages(lengths: list[tuple[int, int]], limit: int, smallest: int) -> int:
@@ -117,8 +126,11 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
         seen = kv if attention.sliding_window is None else min(kv, attention.sliding_window + rows)
         lengths.append((ceil_div(seen, page), count * ceil_div(q * group, rows)))
     longest = max(pages for pages, _ in lengths)
-    chunk = chunk_pages(lengths, limit, max(MIN_CHUNK_TOKENS // page, 1))
-    split = graph or chunk < longest
+    smallest = max(MIN_CHUNK_TOKENS // page, 1)
+    whole = call.knobs.get("disable_split_kv") is True
+    fixed = longest if whole else ceil_div(call.number("fixed_split_size"), page)
+    chunk = fixed or chunk_pages(lengths, limit, smallest)
+    split = (graph or chunk < longest) and not whole
     if graph:
         jobs = _chunk_jobs(lengths, chunk, page, keys, heads)
     else:

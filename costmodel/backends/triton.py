@@ -30,6 +30,8 @@ def split_counts(call: Call) -> list[int]:
     attention, sms = call.attention, call.machine.sms
     cap = split_cap(call)
     lens = [kv for _, kv, _ in call.requests]
+    if tokens := call.number("split_tile_size"):
+        return [ceil_div(n, tokens) for n in lens]
     if call.knobs["split_mode"] == "fixed":
         return [cap] * len(lens)
     longest, shortest = max(lens), min(lens)
@@ -43,7 +45,9 @@ def split_counts(call: Call) -> list[int]:
 
 
 def split_cap(call: Call) -> int:
-    """The largest split count: the knob, raised for MLA as SGLang does."""
+    """The largest split count: the knob, raised for MLA as SGLang does; with splits of fixed size the longest needs."""
+    if tokens := call.number("split_tile_size"):
+        return ceil_div(max(call.batch.kv_lens), tokens)
     knob = call.number("max_kv_splits")
     if not call.attention.is_latent:
         return knob
@@ -130,6 +134,7 @@ def _plan_extend(call: Call) -> Plan:
     rows, keys = extend_tile(attention, machine.capability)
     heads = attention.num_qo_heads
     most = ceil_div(max(batch.q_lens), rows)
+    new_weight = PREFIX_WEIGHT if call.knobs.get("unified_extend") else 1.0
     jobs: list[Job] = []
     for i in range(most):
         for q, kv, count in call.requests:
@@ -139,7 +144,7 @@ def _plan_extend(call: Call) -> Plan:
             first, end = kv_range(attention, q, kv, span)
             prefix = max(0, kv - q - first)
             new = max(end - max(first, kv - q), 1)
-            jobs.append((count * heads, PREFIX_WEIGHT * ceil_div(prefix, keys) + ceil_div(new, keys)))
+            jobs.append((count * heads, PREFIX_WEIGHT * ceil_div(prefix, keys) + new_weight * ceil_div(new, keys)))
     runs = merged_runs(jobs)
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
