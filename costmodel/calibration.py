@@ -67,9 +67,14 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
     return _plain(prior(backend, variant, machine), "structure")
 
 
-def _plain(parameters: Parameters, evidence: Evidence) -> Resolved:
+def doubt(evidence: Evidence) -> tuple[float, float]:
+    """Ends of the 90 % interval over the estimate where no calibration gives them."""
     half = HALF_WIDTH[evidence]
-    return Resolved(parameters, evidence, {"all": (1 / (1 + half), 1 + half)})
+    return 1 / (1 + half), 1 + half
+
+
+def _plain(parameters: Parameters, evidence: Evidence) -> Resolved:
+    return Resolved(parameters, evidence, {"all": doubt(evidence)})
 
 
 def _fitted(data: dict[str, Any]) -> Resolved:

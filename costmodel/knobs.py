@@ -91,12 +91,15 @@ OPTIONS: dict[str, tuple[KnobSpec, ...]] = {
     ),
     "triton": (
         KnobSpec("split_tile_size", 0, low=0, high=1 << 20),
+        KnobSpec("context_len", 0, low=0, high=1 << 24),
         KnobSpec("unified_extend", False, (False, True)),
     ),
+    "intel_xpu": (_SPLITS,),
 }
 """Knobs of special modes, estimated but not tuned, and listed only where they are given. `cascade`: a prefix that all
 requests share is attended once. `fixed_split_size` and `split_tile_size`: KV tokens of a split, 0 for the library's
-rule. `unified_extend`: prefix and new tokens in one pass."""
+rule. `context_len`: tokens that the grid of such splits is launched for. `unified_extend`: prefix and new tokens in one
+pass."""
 
 
 def resolve_knobs(backend: str, knobs: Mapping[str, KnobValue] | None) -> dict[str, KnobValue]:

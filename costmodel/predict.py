@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from costmodel.attention import Attention
 from costmodel.batch import Batch
 from costmodel.bound import binding, bytes_text, reason
-from costmodel.calibration import Resolved, resolve
+from costmodel.calibration import Resolved, doubt, resolve
 from costmodel.call import Call
+from costmodel.deterministic import deterministic_reasons, with_deterministic
 from costmodel.emulators import Emulator, emulator_of
 from costmodel.errors import Incompatible
 from costmodel.knobs import resolve_knobs
@@ -26,6 +27,7 @@ def predict(
     backend: str,
     profile: Profile,
     knobs: Mapping[str, KnobValue] | None = None,
+    deterministic: bool = False,
 ) -> Prediction:
     """Estimate one layer's attention call on one rank.
 
@@ -35,17 +37,23 @@ def predict(
         backend: SGLang's name of the backend, or `attnroof_triton`.
         profile: The device.
         knobs: Knobs that differ from the backend's defaults.
+        deterministic: As SGLang calls the backend in deterministic inference.
 
     Raises:
         UnknownBackend: No backend of that name.
-        Incompatible: The library call cannot run this workload on this device; `reasons` says why.
+        Incompatible: The library call cannot run this workload on this device, or not deterministically; `reasons`
+            says why.
         ValueError: A knob is unknown or out of range, or the batch does not fit the device's memory.
         MissingValue: The profile lacks a value that the estimate needs.
     """
     emulator = emulator_of(backend)
+    if deterministic:
+        knobs = with_deterministic(emulator.name, batch, knobs)
     call = Call(attention, batch, machine_of(profile), resolve_knobs(emulator.name, knobs))
     check_memory(call)
     reasons = library_reasons(emulator.name, attention, batch, profile)
+    if deterministic:
+        reasons += deterministic_reasons(emulator.name, attention, call.machine)
     if reasons:
         raise Incompatible(backend, reasons)
     return estimate(backend, emulator, call)
@@ -58,7 +66,9 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
     seconds = timing.seconds
     bound, margin = binding(timing, call.machine.kind)
     limit = limit_seconds(call)
-    low, high = resolved.interval(regime_of(timing))
+    evidence, (low, high) = resolved.evidence, resolved.interval(regime_of(timing))
+    if call.knobs.get("unified_extend"):
+        evidence, (low, high) = "structure", doubt("structure")
     return Prediction(
         backend=backend,
         implementation=emulator.implementation,
@@ -77,9 +87,10 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
         workspace_bytes=plan.workspace_bytes,
         knobs=call.knobs,
         breakdown=_breakdown(timing, limit),
-        evidence=resolved.evidence,
+        evidence=evidence,
         reason=reason(call, plan, timing, bound),
         margin=margin,
+        mla_form=call.attention.form,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from costmodel.attention import MlaForm
 from costmodel.batch import Phase
 
 Bound = Literal["memory", "compute", "softmax", "latency", "host"]
@@ -47,6 +48,9 @@ class Prediction:
     margin: float = 1.0
     """Time of the binding resource over that of the next one."""
     notes: tuple[str, ...] = field(default=())
+    """Remarks on what was assumed."""
+    mla_form: MlaForm | None = None
+    """MLA: whether the call works on the latent or on expanded heads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,9 @@ def split_counts(call: Call) -> list[int]:
 
 
 def split_cap(call: Call) -> int:
-    """The largest split count: the knob, raised for MLA as SGLang does; with splits of fixed size the longest needs."""
+    """The largest split count: the knob, raised for MLA as SGLang does; with splits of fixed size what a context needs."""
     if tokens := call.number("split_tile_size"):
-        return ceil_div(max(call.batch.kv_lens), tokens)
+        return ceil_div(max(call.number("context_len"), *call.batch.kv_lens), tokens)
     knob = call.number("max_kv_splits")
     if not call.attention.is_latent:
         return knob
