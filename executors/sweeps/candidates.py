@@ -11,8 +11,13 @@ from executors.sweeps.sets import ALL, Workload
 from hwprofiles import Profile
 
 SWEPT = ("fa3", "flashinfer", "flashmla", "triton", "attnroof_triton", "trtllm_mha")
-_PYTORCH = {"torch": ("torch_native",), "flex": ("flex_attention",), "cpu": ("torch_native", "flex_attention")}
-"""Sets that PyTorch's own attention has for itself."""
+_OWN = {
+    "torch": ("torch_native",),
+    "flex": ("flex_attention",),
+    "cpu": ("torch_native", "flex_attention"),
+    "fa4": ("fa4", "fa3"),
+}
+"""Sets of other backends: PyTorch's own attention, and FlashAttention-4 beside FlashAttention-3."""
 _SPLITS = ("num_splits", "max_kv_splits")
 _EACH = frozenset({"fa3"})
 """Backends whose every split count is measured; of the others every power of two."""
@@ -20,7 +25,7 @@ _EACH = frozenset({"fa3"})
 
 def backends_of(set_name: str) -> tuple[str, ...]:
     """Name the backends that a set asks."""
-    return _PYTORCH.get(set_name, SWEPT)
+    return _OWN.get(set_name, SWEPT)
 
 
 def candidates(workload: Workload, profile: Profile, *, seed: int, names: Sequence[str] = SWEPT) -> list[Candidate]:

@@ -32,6 +32,9 @@ OTHER_DIMS = tuple(
 )
 EXPANDED = tuple(Attention.mla(heads, form="expanded") for heads in (16, 32))
 """MLA prefill over up-projected heads, 192/128."""
+FA4 = (Attention(32, 8, 128), Attention(64, 8, 128), Attention(64, 8, 64), Attention(16, 16, 128))
+FA4_SPECIAL = (WINDOWED[0], SINKS[0], SOFT_CAP[0], OTHER_DIMS[5])
+"""A window, sinks, soft-cap, and head dim 256."""
 OTHER = FP8 * 2 + HALF + WINDOWED + SINKS + SOFT_CAP + OTHER_DIMS
 CPU = tuple(
     Attention(qo, kv, dim, dtype=dtype, kv_dtype=dtype)

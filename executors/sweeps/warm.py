@@ -8,9 +8,9 @@ from costmodel import Attention, Batch
 from executors.outcome import Candidate
 from executors.sweeps.runner import Task
 
-COMPILED = frozenset({"triton", "attnroof_triton"})
-"""Backends whose kernels Triton compiles and caches on disk."""
-_BY_BATCH = frozenset({"attnroof_triton"})
+COMPILED = frozenset({"triton", "attnroof_triton", "flex_attention", "fa4"})
+"""Backends whose kernels are compiled at first use and cached on disk (FlashAttention-4's where its variable asks)."""
+_BY_BATCH = frozenset({"attnroof_triton", "flex_attention"})
 """Of these the kernel depends on the whole batch: tiles, and how many parts are merged."""
 _Job = tuple[Attention, Batch, tuple[Candidate, ...]]
 

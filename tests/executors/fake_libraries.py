@@ -106,6 +106,36 @@ def fake_fa3_fwd() -> ModuleType:
     return library
 
 
+def fake_fa4() -> dict[str, ModuleType]:
+    """`flash_attn.cute` on Hopper: paged KV, one dtype, KV never split."""
+    library: Any = ModuleType("flash_attn.cute")
+
+    def flash_attn_varlen_func(
+        q, k, v, qv=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None,
+        min_seqlen_k=None, seqused_q=None, seqused_k=None, gather_kv_indices=None, page_table=None,
+        softmax_scale=None, causal=False, window_size=(None, None), learnable_sink=None, softcap=0.0, num_splits=1,
+        pack_gqa=None,
+    ):  # fmt: skip
+        assert q.dtype == k.dtype == v.dtype, "q, k, v, and qv must have the same dtype"
+        assert num_splits == 1, "SplitKV not supported on SM 9.0"
+        assert page_table.dtype == seqused_k.dtype == cu_seqlens_q.dtype == torch.int32
+        outs = []
+        for i, length in enumerate(seqused_k.tolist()):
+            low, high = cu_seqlens_q[i : i + 2].tolist()
+            assert high - low <= max_seqlen_q
+            assert length <= max_seqlen_k
+            keys, values = (read_pages(c, page_table[i], length) for c in (k, v))
+            left, right = window_size
+            assert right in (None, 0)
+            window = -1 if left is None else left
+            options = {"scale": softmax_scale, "causal": causal, "window_left": window, "sinks": learnable_sink}
+            outs.append(attend(q[low:high], keys, values, soft_cap=softcap, **options))
+        return torch.cat(outs), None
+
+    library.flash_attn_varlen_func = flash_attn_varlen_func
+    return {"flash_attn": ModuleType("flash_attn"), "flash_attn.cute": library}
+
+
 def fake_flash_mla() -> ModuleType:
     """`flash_mla` with dense decode."""
     library: Any = ModuleType("flash_mla")

@@ -8,15 +8,16 @@ import fake_libraries
 import pytest
 
 from costmodel import Attention, Batch, Incompatible
-from executors.backends import fa3, flashinfer, flashmla
+from executors.backends import fa3, fa4, flashinfer, flashmla
 from executors.backends.fa3 import Fa3
+from executors.backends.fa4 import Fa4
 from executors.backends.flashinfer import FlashInfer
 from executors.backends.flashmla import FlashMla
 from executors.base import Backend, Knobs
 from executors.compare import compare
 from executors.inputs import make_inputs
 from executors.reference import make_reference
-from hwprofiles import Profile
+from hwprofiles import Profile, load_profile
 
 H200 = Profile(
     id="h200",
@@ -42,11 +43,12 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "flash_attn_interface": fake_libraries.fake_fa3(),
         "fa3_fwd_interface": fake_libraries.fake_fa3_fwd(),
         "flash_mla": fake_libraries.fake_flash_mla(),
+        **fake_libraries.fake_fa4(),
         **fake_libraries.fake_flashinfer(),
     }
     for name, module in fakes.items():
         monkeypatch.setitem(sys.modules, name, module)
-    for adapter in (fa3, flashinfer, flashmla):
+    for adapter in (fa3, fa4, flashinfer, flashmla):
         monkeypatch.setattr(adapter, "installed_version", lambda package: "1.0")
     monkeypatch.setattr(flashinfer, "WORKSPACE_BYTES", 1024)
     flashinfer._workspace.cache_clear()
@@ -66,6 +68,13 @@ CASES: list[tuple[Backend, Attention, Batch, Knobs]] = [
     (Fa3(), MLA, DECODE, {}),
     (Fa3(), MLA, DECODE, {"build": "flash_attn_interface"}),
     (Fa3(), Attention.mla(4, form="expanded"), EXTEND, {}),
+    (Fa4(), GQA, DECODE, {}),
+    (Fa4(), GQA, EXTEND, {}),
+    (Fa4(), GQA, CHAIN, {}),
+    (Fa4(), GQA, MIXED, {}),
+    (Fa4(), Attention(8, 2, 64, sliding_window=32, sinks=True), DECODE, {}),
+    (Fa4(), Attention(8, 2, 64, logit_soft_cap=20.0), EXTEND, {}),
+    (Fa4(), Attention(8, 2, 64, dtype="fp16", kv_dtype="fp16"), DECODE, {}),
     (FlashInfer(), GQA, DECODE, {"use_tensor_cores": True}),
     (FlashInfer(), GQA, DECODE, {"use_tensor_cores": "auto"}),
     (FlashInfer(), Attention(8, 2, 64, sliding_window=32, logit_soft_cap=20.0), DECODE, {"use_tensor_cores": False}),
@@ -139,6 +148,7 @@ def test_without_the_contiguous_build_absorbed_mla_runs_on_the_paged_one(
         (Fa3(), {"num_splits": 129}, "num_splits=129 must be a whole number from 0 to 128"),
         (Fa3(), {"splits": 2}, "fa3 has no knob splits"),
         (Fa3(), {"pack_gqa": "yes"}, "pack_gqa='yes'"),
+        (Fa4(), {"num_splits": 2}, "num_splits=2 must be a whole number from 0 to 1"),
         (FlashInfer(), {"use_tensor_cores": "maybe"}, "use_tensor_cores='maybe'"),
         (FlashInfer(), {"kernel": "fa3"}, "flashinfer has no knob kernel"),
     ],
@@ -170,7 +180,7 @@ def test_a_kernel_that_must_not_be_compiled_is_a_reason(
         FlashInfer().prepare(inputs, {})
 
 
-@pytest.mark.parametrize("backend", [Fa3(), FlashInfer(), FlashMla()])
+@pytest.mark.parametrize("backend", [Fa3(), Fa4(), FlashInfer(), FlashMla()])
 def test_a_missing_library_is_no_implementation_and_leaves_a_hint(backend: Backend) -> None:
     assert backend.implementation() is None
     assert backend.install_hint.startswith("pip install ")
@@ -183,6 +193,11 @@ def test_a_missing_library_is_no_implementation_and_leaves_a_hint(backend: Backe
         (Fa3(), GQA, TREE, "topk 2"),
         (Fa3(), Attention(8, 2, 512), DECODE, "head dim 512"),
         (Fa3(), Attention(8, 2, 64, kv_dtype="fp8_e5m2"), DECODE, "KV dtype fp8_e5m2"),
+        (Fa4(), GQA, TREE, "tree mask"),
+        (Fa4(), MLA, DECODE, "absorbed MLA"),
+        (Fa4(), Attention(8, 2, 72), DECODE, "head dims 72/72 on pages of 16"),
+        (Fa4(), Attention(8, 2, 512), DECODE, "at most 256"),
+        (Fa4(), Attention(8, 2, 64, kv_dtype="fp8_e4m3"), DECODE, "one dtype for all"),
         (FlashInfer(), Attention(8, 2, 64, sinks=True), DECODE, "sinks"),
         (FlashInfer(), Attention(8, 2, 96), DECODE, "head dims 96/96"),
         (FlashMla(), MLA, DECODE, "page size 16"),
@@ -201,3 +216,12 @@ def test_flashinfer_says_where_planning_again_spoils_a_captured_call(
     """Only its CUDA-graph mode keeps the buffers that a captured call reads."""
     inputs = make_inputs(attention, batch, seed=1, slots=1)
     assert FlashInfer().prepare(inputs, {}).replannable is replannable
+
+
+def test_fa4_offers_split_counts_where_its_kernels_split() -> None:
+    b200 = load_profile("b200")
+    batch = Batch.decode([4096], page_size=128)
+    assert Fa4().knobs(GQA, batch, H200) == ()
+    assert [knob.values[:3] for knob in Fa4().knobs(GQA, batch, b200)] == [(0, 1, 2)]
+    assert Fa4().reject(Attention(8, 2, 256), batch, H200) == []
+    assert any("at most 128" in reason for reason in Fa4().reject(Attention(8, 2, 256), batch, b200))

@@ -67,6 +67,25 @@ def test_extend_has_every_phase() -> None:
     assert any(b.phase == "extend" and b.q_lens != b.kv_lens for b in batches)
 
 
+def test_more_has_mixed_batches_fp8_caches_and_windows() -> None:
+    work = workloads("more")
+    assert sum(w.batch.phase == "mixed" for w in work) >= 20
+    assert sum(w.attention.kv_dtype == "fp8_e4m3" for w in work) >= 30
+    assert sum(w.attention.sliding_window is not None for w in work) >= 15
+
+
+@pytest.mark.usefixtures("all_installed")
+def test_fa4_is_measured_in_every_phase_beside_fa3_with_few_kernels_to_compile() -> None:
+    work = workloads("fa4")
+    assert {w.batch.phase for w in work} == {"decode", "extend", "verify", "mixed"}
+    assert {w.batch.page_size for w in work} == {1, 64, 128}
+    assert len({w.attention for w in work}) <= 8
+    for w in work:
+        plain = w.attention.logit_soft_cap is None  # fa3's paged build has none
+        found = [c.backend for c in candidates(w, H200, seed=0, names=backends_of("fa4"))]
+        assert found == (["fa4", "fa3"] if plain else ["fa4"])
+
+
 @pytest.mark.usefixtures("all_installed")
 def test_split_ladder_of_fa3_is_whole_and_never_above_the_tiles() -> None:
     for kv, expected in ((4096, 32), (512, 4), (131072, 128)):

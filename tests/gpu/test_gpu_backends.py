@@ -19,6 +19,7 @@ WINDOW = Attention(32, 8, 128, sliding_window=512)
 SINKS = Attention(64, 8, 64, sinks=True)
 RAGGED = (1, 77, 4096, 900, 2500, 63, 64, 65)
 DECODE, DECODE_1 = Batch.decode(RAGGED, page_size=64), Batch.decode(RAGGED, page_size=1)
+DECODE_128 = Batch.decode(RAGGED, page_size=128)
 LONGER = Batch.decode(RAGGED[1:], page_size=64)
 """Without the request of a single key, which cuDNN does not take."""
 PREFILL = Batch.extend([1000, 333], [1000, 333], page_size=64)
@@ -63,6 +64,8 @@ CASES: list[tuple[str, Attention, Batch, Knobs]] = [
     ("trtllm_mha", GQA, DECODE, {}),
     *(("attnroof_triton", GQA, batch, {}) for batch in (DECODE, DECODE_1, PREFILL, CHUNK, MIXED, CHAIN, TREE)),
     *(("attnroof_triton", layer, DECODE, {}) for layer in (FP8, WINDOW, SINKS, MLA)),
+    *(("fa4", GQA, batch, {}) for batch in (DECODE, DECODE_1, DECODE_128, PREFILL, CHUNK, MIXED, CHAIN)),
+    *(("fa4", layer, DECODE, {}) for layer in (WINDOW, SINKS)),
     ("torch_native", GQA, DECODE, {}),
     ("torch_native", GQA, DECODE, {"form": "padded"}),
     ("torch_native", GQA, LONGER, {"form": "per_request", "sdpa": "cudnn"}),
