@@ -6,11 +6,11 @@ from costmodel.batch_spec import parse_batch_spec
 from costmodel.emulators import implementation_of
 from costmodel.errors import ConfigError, Incompatible, UnknownBackend
 from costmodel.layer_group import LayerGroup, Model
-from costmodel.mla_form import form_for
+from costmodel.mla_form import form_for, served_form
 from costmodel.models import group_per_rank, load_model, per_rank
 from costmodel.predict import predict
 from costmodel.prediction import Bound, Evidence, Knobs, KnobValue, Prediction, Ranked
-from costmodel.ranking import rank
+from costmodel.ranking import rank, rank_as_served
 from costmodel.record import Record
 from costmodel.sglang import (
     LaunchChoice,
@@ -50,6 +50,8 @@ __all__ = [
     "per_rank",
     "predict",
     "rank",
+    "rank_as_served",
+    "served_form",
     "sglang_launch",
     "sglang_resolve",
     "vllm_launch",

@@ -13,9 +13,9 @@ from costmodel.calibration import resolve
 from costmodel.call import Call
 from costmodel.emulators import emulator_of
 from costmodel.errors import UnknownBackend
+from costmodel.estimate import estimate, limit_seconds
 from costmodel.knobs import KNOBS, resolve_knobs
 from costmodel.machine import machine_of
-from costmodel.predict import estimate, limit_seconds
 from costmodel.prediction import KnobValue, Prediction
 from costmodel.record import Record
 from costmodel.regime import SHORT_SECONDS

@@ -1,8 +1,9 @@
 """SGLang's deterministic inference: which backends it accepts, and how each then has to cut its work.
 
-Read in the published sglang 0.5.23 package (paths below python/sglang/srt): arg_groups/attention_hook.py:639-666,
-layers/attention/{flashattention_backend.py:338-342, triton_backend.py:356-365,449-461,1797, flashinfer_backend.py:433-451,
-xpu_backend.py:199-206}. A part of KV must not depend on what else is in the batch, so no rule that fills the device is left.
+A part of KV must not depend on what else is in the batch, so every rule that fills the device is switched off. Read in
+the published sglang 0.5.23 package, below srt/: arg_groups/attention_hook.py:639-666 and, in layers/attention/,
+flashattention_backend.py:338-342, triton_backend.py:356-365, 449-461 and 1797, flashinfer_backend.py:433-451,
+xpu_backend.py:199-206.
 """
 
 from collections.abc import Mapping

@@ -9,11 +9,11 @@ from costmodel.calibration import resolve
 from costmodel.call import Call
 from costmodel.emulators import emulator_of
 from costmodel.errors import Incompatible
+from costmodel.estimate import estimate
 from costmodel.knobs import resolve_knobs
 from costmodel.library import library_reasons
 from costmodel.machine import machine_of
 from costmodel.plan import Plan
-from costmodel.predict import estimate
 from costmodel.prediction import KnobValue, Prediction
 from costmodel.splits import SplitChoice, choose_splits
 from costmodel.timing import job_cost, plan_loads

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from costmodel.call import Call
 from costmodel.emulators import Emulator
-from costmodel.predict import time_call
+from costmodel.estimate import time_call
 
 SPLIT_KNOB = {"fa3": "num_splits", "fa4": "num_splits", "attnroof_triton": "num_splits", "triton": "max_kv_splits"}
 """Knob that sets the split count."""

@@ -11,10 +11,10 @@ from costmodel.calibration import resolve
 from costmodel.call import Call
 from costmodel.emulators import emulator_of
 from costmodel.errors import Incompatible
+from costmodel.estimate import estimate, fastest_rate
 from costmodel.knobs import resolve_knobs, special
 from costmodel.library import library_reasons
 from costmodel.machine import machine_of
-from costmodel.predict import estimate, fastest_rate
 from costmodel.prediction import KnobValue
 from costmodel.uniform import Ints, uniform_plans
 from costmodel.uniform_timing import time_uniform

@@ -45,7 +45,7 @@ def split_counts(call: Call) -> list[int]:
 
 
 def split_cap(call: Call) -> int:
-    """The largest split count: the knob, raised for MLA as SGLang does; with splits of fixed size what a context needs."""
+    """The largest split count: the knob, raised for MLA as SGLang does; splits of fixed size: what a context needs."""
     if tokens := call.number("split_tile_size"):
         return ceil_div(max(call.number("context_len"), *call.batch.kv_lens), tokens)
     knob = call.number("max_kv_splits")
