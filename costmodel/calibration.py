@@ -2,30 +2,23 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from costmodel.machine import Machine
+from costmodel.machine import Machine, machine_of
 from costmodel.parameters import Parameters
 from costmodel.prediction import Evidence
 from costmodel.priors import cpu_parameters, prior
+from costmodel.transfer import SAME_KERNELS, carried
+from hwprofiles import load_profile
 
 HALF_WIDTH: dict[Evidence, float] = {"calibrated": 0.15, "others": 0.6, "structure": 0.8, "measured": 0.05}
 """Relative half-width of the interval where no calibration gives one; those of `structure` are a statement of doubt."""
 
-WGMMA_FAMILY, MMA_SYNC_ON_HOPPER = "hopper", 0.62
-"""Hopper's older matrix instruction reaches that share of its peak; elsewhere it is the only one or the full one."""
-MMA_SYNC_VARIANTS = frozenset(
-    {("flashinfer", "extend_fa2"), ("flashinfer", "decode_tensor_cores"), ("flashinfer", "mla_fa2")}
-)
-"""Kernels that use that instruction."""
-
 OTHER_KERNEL_ELSEWHERE = frozenset({"trtllm_mha"})
 """Backends that run another kernel on another architecture: XQA on Hopper, generated kernels on Blackwell."""
-USUAL_DRAM_FRACTION = 0.93
-"""Share of the datasheet bandwidth that long reads reach on most devices; some exceed their datasheet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +52,14 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
     own = _load(machine.profile_id, backend)
     if own and variant in own["variants"]:
         return _fitted(own["variants"][variant])
+    like, variant_like = SAME_KERNELS.get((backend, variant), (backend, variant))
     for device in _devices():
-        data = _load(device, backend)
-        elsewhere = data is not None and backend in OTHER_KERNEL_ELSEWHERE and data["family"] != machine.family
-        if data and variant in data["variants"] and not elsewhere:
-            return _carried(data, backend, variant, machine)
+        data = _load(device, like)
+        elsewhere = data is not None and like in OTHER_KERNEL_ELSEWHERE and data["family"] != machine.family
+        if data and variant_like in data["variants"] and not elsewhere:
+            fitted = _parameters(data["variants"][variant_like])
+            origin = machine_of(load_profile(device))
+            return _plain(carried(fitted, (like, variant_like), origin, machine), "others")
     return _plain(prior(backend, variant, machine), "structure")
 
 
@@ -84,26 +80,6 @@ def _fitted(data: dict[str, Any]) -> Resolved:
 
 def _parameters(data: dict[str, Any]) -> Parameters:
     return Parameters(**data["parameters"], factors=data.get("factors", {}))
-
-
-def _carried(data: dict[str, Any], backend: str, variant: str, machine: Machine) -> Resolved:
-    """Carry parameters to another device: times per tile go with the clock, bytes in flight stay what they are."""
-    fitted = _parameters(data["variants"][variant])
-    clock = data["clock_hz"] / machine.clock_hz
-    fraction = fitted.matrix_fraction
-    if (backend, variant) in MMA_SYNC_VARIANTS and data["family"] == WGMMA_FAMILY != machine.family:
-        fraction = min(1.0, fraction / MMA_SYNC_ON_HOPPER)
-    moved = replace(
-        fitted,
-        tile_seconds=fitted.tile_seconds * clock,
-        page_seconds=fitted.page_seconds * clock,
-        request_seconds=fitted.request_seconds * clock,
-        empty_cta_seconds=fitted.empty_cta_seconds * clock,
-        merge_split_seconds=fitted.merge_split_seconds * clock,
-        matrix_fraction=fraction,
-        dram_fraction=min(fitted.dram_fraction, USUAL_DRAM_FRACTION),
-    )
-    return _plain(moved, "others")
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,8 @@ DEFAULT_L2_BYTES = 32 * 2**20
 DEFAULT_EXP_PER_CLK = 16.0
 DEFAULT_VECTOR_FLOPS_PER_CLK = 256.0
 DEFAULT_SHARED_BYTES = 100 * 1024
+USUAL_DRAM_FRACTION = 0.93
+"""Share of the datasheet bandwidth that long reads reach on most devices; some exceed their datasheet."""
 DEFAULT_GATHER_SHARE = 0.2
 """Gathering pages over reading, as an AMD EPYC with 2 cores showed it: fresh memory is mapped page by page."""
 DEFAULT_CALL_SECONDS = 8e-6
@@ -38,6 +40,14 @@ class Machine:
     """Whole device, by dtype; empty where the profile has none."""
     read_bytes_per_s: float
     """Bandwidth that long reads reach: measured, else the datasheet's."""
+    usual_dram_fraction: float = USUAL_DRAM_FRACTION
+    """Share of the datasheet bandwidth that long reads reach: as others measured it, at most the usual one."""
+    sustained_matrix_fraction: float | None = None
+    """Share of the bf16 peak that the best products of large matrices reached at the clocks that power allows."""
+    tensor_memory_bytes_per_sm: int = 0
+    """Memory of accumulators beside the registers; 0 where there is none."""
+    mma_sync_fraction: float = 1.0
+    """Share of the matrix peak that `mma.sync` reaches."""
     gather_bytes_per_s: float = 1e9
     """CPU: bytes read and written per second where a request's pages are gathered into a fresh tensor."""
     call_seconds: float = DEFAULT_CALL_SECONDS
@@ -110,7 +120,21 @@ def _read(profile: Profile) -> Machine:
         sm_vector_flops_per_s=vector / sms,
         matrix_flops_per_s=rates,
         read_bytes_per_s=read,
+        usual_dram_fraction=_usual_dram_fraction(profile, bandwidth),
+        sustained_matrix_fraction=_sustained_matrix_fraction(profile),
+        tensor_memory_bytes_per_sm=profile.tensor_memory_bytes_per_sm or 0,
+        mma_sync_fraction=profile.mma_sync_fraction or 1.0,
         gather_bytes_per_s=(measured.gather_bytes_per_s if measured else None) or DEFAULT_GATHER_SHARE * read,
         call_seconds=(measured.launch_seconds if measured else None) or DEFAULT_CALL_SECONDS,
         measured=measured is not None,
     )
+
+
+def _usual_dram_fraction(profile: Profile, bandwidth: float) -> float:
+    stream = profile.measured_by_others.get("stream_read_bytes_per_s", float("inf"))
+    return min(USUAL_DRAM_FRACTION, float(stream) / bandwidth)
+
+
+def _sustained_matrix_fraction(profile: Profile) -> float | None:
+    best, peak = profile.measured_by_others.get("gemm_bf16_best_flops_per_s"), profile.matrix_flops_per_s.get("bf16")
+    return float(best) / peak if best and peak else None

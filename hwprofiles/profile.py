@@ -19,6 +19,7 @@ from hwprofiles.quantities import (
     Name,
     Origin,
     PerClock,
+    Share,
     VectorPerClock,
     VectorRates,
     Watts,
@@ -86,6 +87,8 @@ class Profile(BaseModel):
     exp_per_clk_per_sm: PerClock | None = None
     matrix_flops_per_clk_per_sm: MatrixPerClock = {}
     """By dtype: fp16, bf16, fp8, fp4; a fused multiply-add counts as two."""
+    mma_sync_fraction: Share | None = None
+    """Share of the matrix peak that `mma.sync` reaches, where a newer instruction is needed for all of it."""
     vector_flops_per_clk_per_sm: VectorPerClock = {}
     matrix_flops_per_s: MatrixRates = {}
     """Dense, FP32 accumulation, by dtype: bf16, fp16, fp8, fp6, fp4, int8, tf32, fp32, fp64."""

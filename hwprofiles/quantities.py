@@ -69,6 +69,7 @@ Bytes = Annotated[_Whole, AfterValidator(_within(1024, 1e13, "bytes (80 GiB = 85
 BytesPerSecond = Annotated[_Real, AfterValidator(_within(1e8, 1e14, "bytes/s (4.8 TB/s = 4.8e12)"))]
 FlopsPerSecond = Annotated[_Real, AfterValidator(_within(1e8, 1e17, "FLOP/s (989 TFLOP/s = 9.89e14)"))]
 PerClock = Annotated[_Real, AfterValidator(_within(0.25, 1e6, "operations or bytes per clock"))]
+Share = Annotated[_Real, AfterValidator(_within(0.01, 1.0, "a share of 1"))]
 Watts = Annotated[_Real, AfterValidator(_within(0.1, 1e5, "W"))]
 Seconds = Annotated[_Real, AfterValidator(_within(1e-10, 1e3, "seconds"))]
 

@@ -6,6 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING, TypeVar
 
 from costmodel.attention import Attention
+from costmodel.backends import fa3_ampere
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, "NDArray[np.int64]")
 
 MAX_SPLITS = 128
+BEFORE_HOPPER = 8
+"""Major compute capability of the kernels without TMA and specialised warps."""
 SOFT_CAP_TIME = 1.4
 """Softmax with a cap over softmax without: the hyperbolic tangent is one instruction, the others stay as they are."""
 COMPILED_DIMS = (64, 96, 128, 192, 256)
@@ -36,12 +39,13 @@ def plan(call: Call) -> Plan:
     tile_m, tile_n = tile_size(attention, machine.capability)
     group = packed_heads(call, (tile_m, tile_n))
     heads = attention.num_qo_heads // group
-    per_request = [
-        (query_tiles(attention, q, kv, (tile_m, tile_n), group), ceil_div(kv, tile_n), count)
-        for q, kv, count in call.requests
-    ]
+    per_request = _tiles_of_requests(call, (tile_m, tile_n), group)
     most_m, most_n = max(len(t) for t, _, _ in per_request), max(max(t) for t, _, _ in per_request)
     static = call.number("num_splits") or static_splits(call, heads, most_m, most_n)
+    if static == 1 and machine.capability[0] == BEFORE_HOPPER:
+        tile_m, tile_n = tile_size(attention, machine.capability, split=False)
+        per_request = _tiles_of_requests(call, (tile_m, tile_n), group)
+        most_n = max(max(t) for t, _, _ in per_request)
     total = sum(len(tiles) * whole * count for tiles, whole, count in per_request)
     dynamic = call.batch.size <= DYNAMIC_MAX_REQUESTS and static > 1
     counted = counted_heads(call, heads)
@@ -67,11 +71,11 @@ def plan(call: Call) -> Plan:
     visits = units / (attention.num_kv_heads * call.batch.size)
     running = most_n * tile.bytes * min(max(machine.sms / most_m, 1.0), heads)
     return Plan(
-        variant="mla" if attention.is_latent else "decode" if call.batch.phase == "decode" else "extend",
+        variant=_variant(call),
         kernel=kernel_name(attention, call.batch) + ("_tma" if loads_by_tma(call, (tile_m, tile_n)) else ""),
         jobs=merged_runs(jobs),
         tile=tile,
-        slots_per_sm=1,
+        slots_per_sm=_slots(call, split=static > 1),
         dram_bytes=dram_bytes(call.work, requested, visits, running, machine),
         units=f"{count_of(heads, 'KV head' if group > 1 else 'head')} x {_request_tiles(call, units // heads)}",
         unit_count=units,
@@ -87,6 +91,28 @@ def plan(call: Call) -> Plan:
         extra_seconds=(METADATA_SECONDS if static > 1 else SORT_SECONDS) if schedules_in_call(call) else 0.0,
         workspace_bytes=int(static * rows * partial_row_bytes(attention)) if static > 1 else 0,
     )
+
+
+def _tiles_of_requests(call: Call, tile: tuple[int, int], group: int) -> list[tuple[list[int], int, int]]:
+    """KV tiles of each query tile, of the whole request, and how many requests are like that."""
+    return [
+        (query_tiles(call.attention, q, kv, tile, group), ceil_div(kv, tile[1]), count)
+        for q, kv, count in call.requests
+    ]
+
+
+def _slots(call: Call, *, split: bool) -> int:
+    capability = call.machine.capability
+    if capability[0] != BEFORE_HOPPER or call.attention.is_latent:
+        return 1
+    return fa3_ampere.slots_per_sm(fa3_ampere.tile_and_warps(call.attention, capability, split=split)[2])
+
+
+def _variant(call: Call) -> str:
+    if call.attention.is_latent:
+        return "mla"
+    phase = "decode" if call.batch.phase == "decode" else "extend"
+    return f"{phase}_mma_sync" if call.machine.capability[0] == BEFORE_HOPPER else phase
 
 
 def _tile(call: Call, rows: int, keys: int) -> TileWork:
@@ -114,6 +140,8 @@ def packed_heads(call: Call, tile: tuple[int, int]) -> int:
 def loads_by_tma(call: Call, tile: tuple[int, int]) -> bool:
     """Whether pages are loaded by TMA: they hold whole tiles, and the packed rows of a request fill more than one."""
     rows, keys = tile
+    if call.machine.capability[0] == BEFORE_HOPPER:
+        return False
     return call.batch.page_size % keys == 0 and max(call.batch.q_lens) * call.attention.group_size > rows
 
 
@@ -154,13 +182,13 @@ def efficient_splits(units: int, sms: int, most: int) -> int:
     return next(s for s, e in enumerate(efficiency, 1) if e >= goal)
 
 
-def tile_size(attention: Attention, capability: tuple[int, int]) -> tuple[int, int]:
+def tile_size(attention: Attention, capability: tuple[int, int], *, split: bool = True) -> tuple[int, int]:
     """Query rows and keys of a tile for a paged call without TMA (pages below a tile, or few packed rows)."""
     if attention.is_latent:
         return (64, 64)
     dim, windowed = attention.head_dim, attention.sliding_window is not None
-    if capability[0] == 8:
-        return _ampere_tile(dim, windowed, capability)
+    if capability[0] == BEFORE_HOPPER:
+        return fa3_ampere.tile_and_warps(attention, capability, split=split)[:2]
     if attention.kv_dtype.startswith("fp8"):
         return _fp8_tile(dim, windowed)
     if dim <= 64:
@@ -184,19 +212,6 @@ def _fp8_tile(dim: int, windowed: bool) -> tuple[int, int]:
     if dim <= 192:
         return (128, 128 if windowed else 160)
     return (128, 64 if windowed else 128)
-
-
-def _ampere_tile(dim: int, windowed: bool, capability: tuple[int, int]) -> tuple[int, int]:
-    small = capability in ((8, 6), (8, 9))
-    if dim <= 64:
-        return (128, 80)
-    if dim <= 96:
-        return (128, 48)
-    if dim <= 128:
-        return (128, (96 if small else 48) if windowed else (112 if small else 64))
-    if dim <= 192:
-        return (128, 64)
-    return (128, 32 if small else 48)
 
 
 def _request_tiles(call: Call, tiles: int) -> str:

@@ -1,11 +1,16 @@
 """Backends whose kernels cannot be measured here: their published tiles and split rule, one row each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.call import Call
+from costmodel.machine import Machine
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+
+ONE_QUERY_TILE = 128
+"""Rows that one accumulator of the matrix units has."""
 
 SplitRule = Literal["none", "fill", "eight", "by_256"]
 
@@ -24,11 +29,15 @@ class Structure:
     slots: int = 1
     least_tiles: int = 1
     """KV tiles below which one split is not made."""
+    packs_extend: bool = True
+    """Whether an extend tile holds all query heads of a KV head."""
+    quantizes_queries: bool = False
+    """Whether queries are cast to the dtype of an fp8 cache, so that the products run in it."""
 
 
 STRUCTURES: dict[str, Structure] = {
     "fa4": Structure((128, 128), (256, 128), "fill", least_tiles=5),
-    "trtllm_mha": Structure((16, 128), (128, 128), "fill", least_tiles=2),
+    "trtllm_mha": Structure((16, 128), (256, 128), "fill", least_tiles=2, packs_extend=False, quantizes_queries=True),
     "trtllm_mla": Structure((64, 128), (128, 128), "fill", least_tiles=2),
     "cutedsl_mla": Structure((128, 128), (128, 128), "fill", most=32),
     "tokenspeed_mla": Structure((128, 128), (128, 128), "fill", most=32),
@@ -51,8 +60,10 @@ def plan_of(structure: Structure, call: Call) -> Plan:
     """Say what a backend of that structure launches."""
     attention, batch, machine = call.attention, call.batch, call.machine
     few = batch.phase in ("decode", "verify")
-    rows, keys = structure.decode if few else structure.extend
+    rows, keys = structure.decode if few else _extend_tile(structure, attention, machine)
     group, heads = attention.group_size, attention.num_kv_heads
+    if not few and not structure.packs_extend:
+        group, heads = 1, attention.num_qo_heads
     tiles = []
     for q, kv, count in call.requests:
         seen = min(kv, attention.top_k * attention.block) if attention.top_k else kv
@@ -67,10 +78,13 @@ def plan_of(structure: Structure, call: Call) -> Plan:
     for counts, count in tiles:
         for n in reversed(counts):
             jobs.extend(split_jobs(n, splits, heads * count))
-    tile = tile_work(machine, attention, rows, keys, batch.page_size)
+    fp8 = structure.quantizes_queries and attention.kv_dtype.startswith("fp8")
+    products = replace(attention, dtype=attention.kv_dtype) if fp8 else attention
+    tile = tile_work(machine, products, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     out_rows = float(batch.total_q * attention.num_qo_heads)
     row_bytes = partial_row_bytes(attention)
+    visits = units / (attention.num_kv_heads * batch.size)
     indexer = call.work.indexer_bytes / machine.memory_bytes_per_s if attention.indexer_heads else 0.0
     return Plan(
         variant="decode" if few else "extend",
@@ -79,7 +93,7 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         tile=tile,
         slots_per_sm=structure.slots,
         dram_bytes=dram_bytes(
-            call.work, total * tile.bytes, units / (heads * batch.size), longest * tile.bytes * heads, machine
+            call.work, total * tile.bytes, visits, longest * tile.bytes * attention.num_kv_heads, machine
         ),
         units=f"{count_of(heads, 'KV head')} x {count_of(units // heads, 'query tile')}",
         unit_count=units,
@@ -93,6 +107,15 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         workspace_bytes=int(out_rows * splits * row_bytes) if splits > 1 else 0,
         splittable=structure.splits == "fill",
     )
+
+
+def _extend_tile(structure: Structure, attention: Attention, machine: Machine) -> tuple[int, int]:
+    """Query rows and keys; two query tiles of 128 rows only where tensor memory holds both scores and outputs."""
+    rows, keys = structure.extend
+    accumulators = rows * (keys + attention.value_dim) * DTYPE_BYTES["fp32"]
+    if rows > ONE_QUERY_TILE and accumulators > machine.tensor_memory_bytes_per_sm:
+        return ONE_QUERY_TILE, keys
+    return rows, keys
 
 
 def _splits(structure: Structure, call: Call, units: int, keys: int) -> int:

@@ -1,5 +1,6 @@
 """SGLang's Triton kernels: the dynamic split rule of decode, and extend without a KV split."""
 
+from dataclasses import replace
 from math import log2
 
 from costmodel.attention import Attention
@@ -13,6 +14,9 @@ MLA_CONTEXT_STEP = 32
 PREFIX_WEIGHT = 1.4
 """Cost of a tile of the cached prefix, whose keys are gathered by index, over one of new tokens (seen on an H200)."""
 EXTEND_SLOTS = 2
+EXTEND_KEYS_IN_FLIGHT = 64
+"""Keys of an extend tile on the device whose load rates were fitted. The loop has one stage, so that a tile with more
+keys has more bytes in flight and its loads take no longer."""
 REGISTER_SLOTS = 6
 """CTAs of decode that the registers of one SM hold."""
 HEAVY_GROUP, HEAVY_SLOTS = 8, 5
@@ -160,7 +164,7 @@ def _plan_extend(call: Call) -> Plan:
         variant="extend",
         kernel=kernel_name(attention, batch),
         jobs=runs,
-        tile=tile,
+        tile=replace(tile, bytes=tile.bytes * EXTEND_KEYS_IN_FLIGHT / keys),
         slots_per_sm=EXTEND_SLOTS,
         dram_bytes=traffic,
         row_fill=batch.total_q * heads / (used * rows),
