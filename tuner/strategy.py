@@ -29,11 +29,13 @@ class Plan:
     repeats: int = 7
     chance: float = 0.01
     """A candidate with a smaller chance of winning is skipped."""
+    every_backend: bool = False
+    """Whether each backend's favourite is measured even where it cannot win, so that all are known to be right."""
 
 
 PLANS: dict[Effort, Plan] = {
     "quick": Plan(first=3, group=2, horizon=1e5),
-    "full": Plan(first=5, group=4, horizon=1e8),
+    "full": Plan(first=5, group=4, horizon=1e8, every_backend=True),
 }
 
 
@@ -71,6 +73,9 @@ class Guided:
                 break
             if not any(self._same_plan(candidate, other) for other in chosen):
                 chosen.append(candidate)
+        if self._plan.every_backend:
+            favourites = {c.backend: c for c in reversed(self.ranking())}
+            chosen += [c for name, c in favourites.items() if name not in {other.backend for other in chosen}]
         return chosen
 
     def _same_plan(self, a: Candidate, b: Candidate) -> bool:

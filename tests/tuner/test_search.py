@@ -52,10 +52,17 @@ def test_default_is_measured_even_when_the_model_thinks_little_of_it() -> None:
 def test_candidates_whose_interval_cannot_win_are_skipped_and_counted() -> None:
     device = FakeMeasurer()
     sure = predictor(lambda c: 10.0 if c.backend == "triton" else 1.0, spread=1.05)
-    row = answer(workload(), tools(device, predict=sure, effort="full"), whole().share(1))
+    row = answer(workload(), tools(device, predict=sure), whole().share(1))
     assert not [key for key in device.measured_keys() if key.startswith("triton")]
     assert row.counts.skipped >= 3
     assert row.counts.candidates == row.counts.measured + row.counts.skipped + row.counts.left
+
+
+def test_full_effort_measures_a_backend_that_cannot_win_once() -> None:
+    device = FakeMeasurer()
+    sure = predictor(lambda c: 10.0 if c.backend == "triton" else 1.0, spread=1.05)
+    answer(workload(), tools(device, predict=sure, effort="full"), whole().share(1))
+    assert len([key for key in device.measured_keys() if key.startswith("triton")]) == 1
 
 
 def test_a_wrong_model_is_corrected_by_what_is_measured() -> None:
