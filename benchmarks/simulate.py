@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 from costmodel import load_model
-from costmodel.serving import Asked, Load, Memory, StepModel, default_pair, memory_of, serve
-from costmodel.serving.arrivals import ClosedLoop, Lengths, synthetic
+from costmodel.serving import Asked, Load, Memory, Rates, StepModel, default_pair, memory_of, serve
+from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
 from costmodel.serving.lookup import StepLookup
+from costmodel.serving.outcome import Simulated
 from costmodel.serving.policy import policy_of
 from costmodel.serving.simulate import simulate
 from hwprofiles import load_profile
@@ -21,6 +22,9 @@ from hwprofiles import load_profile
 MODEL = Path(__file__).parents[1] / "examples" / "models" / "Llama-3.1-8B"
 RUNNING, LENGTHS = 64, Lengths(512, 128, spread=0.5)
 CONCURRENCIES = (1, 8, 32, 64, 128, 256)
+SHARES, RATE_REQUESTS = (0.1, 0.3, 0.5, 0.7, 0.85), 8000
+WARM_UP, ROUNDS = 40, 80
+"""Requests for each that runs at a time, before the steady state is looked at and while it is."""
 
 
 def main() -> None:
@@ -58,17 +62,39 @@ def count(steps: StepModel, memory: Memory, requests: int) -> None:
 
 
 def compare(steps: StepModel, memory: Memory) -> None:
-    heads = ("at a time", "TTFT ms: formula", "simulated (mean)", "(median)", "TPOT ms: formula", "simulated")
-    print("  ".join((*heads, "tokens/s: formula", "simulated")))
+    print("                    TTFT ms                     TPOT ms              tokens/s")
+    print("load             formula  steady  from start  formula  steady  formula  steady")
+    lookup = StepLookup(steps, memory)
     for concurrency in CONCURRENCIES:
-        arrivals = ClosedLoop(synthetic(LENGTHS, 100 * concurrency, seed=0), concurrency)
-        found = simulate(StepLookup(steps, memory), policy_of(memory), arrivals)
         rates = serve(steps, Load(LENGTHS.isl, LENGTHS.osl, concurrency=concurrency), memory).rates
-        print(
-            f"{concurrency:9}  {rates.ttft_seconds * 1e3:16.1f}  {found.ttft.mean * 1e3:16.1f}"
-            f"  {found.ttft.p50 * 1e3:8.1f}  {rates.tpot_seconds * 1e3:16.2f}  {found.tpot.mean * 1e3:9.2f}"
-            f"  {rates.tokens_per_s:17.0f}  {found.tokens_per_s:9.0f}"
+        some, more = (closed(lookup, memory, concurrency, rounds) for rounds in (WARM_UP, WARM_UP + ROUNDS))
+        ttft, tpot = (
+            (m.mean * more.requests - s.mean * some.requests) / (more.requests - some.requests)
+            for m, s in ((more.ttft, some.ttft), (more.tpot, some.tpot))
         )
+        tokens = (more.output_tokens - some.output_tokens) / (more.seconds - some.seconds)
+        row(f"{concurrency} at a time", rates, (ttft, more.ttft.mean, tpot, tokens))
+    most = serve(steps, Load(LENGTHS.isl, LENGTHS.osl, concurrency=CONCURRENCIES[-1]), memory).rates.requests_per_s
+    for share in SHARES:
+        rate = share * most
+        rates = serve(steps, Load(LENGTHS.isl, LENGTHS.osl, rate=rate), memory).rates
+        arrivals = OpenLoop(synthetic(LENGTHS, RATE_REQUESTS, seed=0, rate=rate))
+        found = simulate(lookup, policy_of(memory), arrivals)
+        row(f"{rate:.1f} a second", rates, (found.ttft.mean, None, found.tpot.mean, found.tokens_per_s))
+
+
+def closed(lookup: StepLookup, memory: Memory, concurrency: int, rounds: int) -> Simulated:
+    """All requests of the closed loop start together; what follows later is the steady state."""
+    arrivals = ClosedLoop(synthetic(LENGTHS, rounds * concurrency, seed=0), concurrency)
+    return simulate(lookup, policy_of(memory), arrivals)
+
+
+def row(name: str, rates: Rates, simulated: tuple[float, float | None, float, float]) -> None:
+    ttft, start, tpot, tokens = simulated
+    print(
+        f"{name:15}  {rates.ttft_seconds * 1e3:7.1f}  {ttft * 1e3:6.1f}  {'' if start is None else f'{start * 1e3:.1f}':>10}"
+        f"  {rates.tpot_seconds * 1e3:7.2f}  {tpot * 1e3:6.2f}  {rates.tokens_per_s:7.0f}  {tokens:6.0f}"
+    )
 
 
 if __name__ == "__main__":

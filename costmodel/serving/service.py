@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from costmodel.bound import bytes_text
 from costmodel.prediction import Evidence
+from costmodel.serving.bursts import PrefillTime, first_token_at, left_behind, mean_first_token, mean_prefill
 from costmodel.serving.load import Load
 from costmodel.serving.memory import DoesNotFit, Memory, captured_size
 from costmodel.serving.step import Step, StepModel, weakest
@@ -53,12 +54,10 @@ class Service:
 class _State:
     load: Load
     running: float
-    arriving: float
-    """Requests that finish in one decode step, given that one does: in a closed loop as many arrive at its end."""
-    room: float
-    """Prompts that fit one prefill step."""
-    together: int
-    """Prompts of the prefill step that was timed."""
+    chunks: float
+    """Prefill chunks that one prompt fills."""
+    pair: int
+    """Prompts of the second prefill that was timed; 1 where no two fit a chunk."""
     devices: int
 
 
@@ -81,13 +80,15 @@ def serve(steps: StepModel, load: Load, memory: Memory) -> Service:
     most = _most_running(load, memory, steps)
     running = float(load.concurrency) if load.concurrency is not None else _running_at(steps, load, memory, most)
     arriving = 1.0 + (running - 1.0) / max(1, load.osl - 1) if running > 1 else 1.0
-    room = max(1.0, memory.chunked_prefill_size / (load.isl - load.cached))
-    together = max(1, round(min(arriving, room)))
-    state = _State(load, running, arriving, room, together, steps.deployment.parallel.tp)
-    prefill, decode = prefill_of(steps, load, together, memory), _decode(steps, load, running, memory)
+    together = max(1, round(arriving))
+    pair, chunks = _together(load, memory, together)
+    state = _State(load, running, chunks, pair, steps.deployment.parallel.tp)
+    alone, several = (prefill_of(steps, load, number, memory) for number in (1, pair))
+    prefill = several if together > 1 and pair > 1 else alone
+    decode = _decode(steps, load, running, memory)
 
     def rates(seconds: Callable[[Step], float]) -> Rates:
-        return _rates(state, seconds(prefill), seconds(decode))
+        return _rates(state, (seconds(alone), seconds(several)), seconds(decode))
 
     return Service(
         rates=rates(lambda step: step.seconds),
@@ -114,48 +115,46 @@ def prefill_of(steps: StepModel, load: Load, requests: int, memory: Memory) -> S
     return whole
 
 
+def _together(load: Load, memory: Memory, wanted: int) -> tuple[int, float]:
+    """Give how many prompts to time together, 1 where no two fit a chunk, and the chunks that one fills."""
+    new = load.isl - load.cached
+    fitting = memory.chunked_prefill_size // new
+    return (max(2, min(wanted, fitting)) if fitting > 1 else 1), new / memory.chunked_prefill_size
+
+
 def _decode(steps: StepModel, load: Load, running: float, memory: Memory) -> Step:
     batch = max(1, round(running))
     return steps.decode(batch, load.mean_kv_len, padded=captured_size(batch, memory.graph_batch))
 
 
-def _rates(state: _State, prefill: float, decode: float) -> Rates:
+def _rates(state: _State, prefills: tuple[float, float], decode: float) -> Rates:
     load, running, after = state.load, state.running, state.load.osl - 1
-    each = prefill / state.together
-    if load.rate is None:
+    prefill = PrefillTime.through(*prefills, state.pair, state.chunks)
+    if load.concurrency is not None:
+        each = mean_prefill(prefill, load.concurrency, after)
         requests = running / (after * decode + running * each)
-        first = each * (state.arriving + min(state.arriving, state.room)) / 2
+        first = mean_first_token(prefill, load.concurrency, after)
         stay = running / requests
     else:
-        requests = load.rate
-        busy = min(requests * each, MOST_BUSY)
-        first = _open_ttft(state, each, decode)
-        stay = first + after * decode / (1 - busy)
+        requests = load.rate or 0.0
+        waits = decode * min(1.0, running)
+        busy = min(requests * prefill.share(requests * waits), MOST_BUSY)
+        first = first_token_at(prefill, requests, waits, busy)
+        stay = first + (after * decode + left_behind(prefill, first, busy)) / (1 - busy)
     per_token = max(0.0, stay - first) / after if after else 0.0
     return Rates(first, per_token, requests * load.osl / state.devices, requests)
-
-
-def _open_ttft(state: _State, each: float, decode: float) -> float:
-    """Time to the first token when requests arrive at a rate.
-
-    A request waits for the rest of the step under way, then prefills with all that arrived in the same step.
-    """
-    rate = state.load.rate or 0.0
-    busy = min(rate * each, MOST_BUSY)
-    waits = decode * min(1.0, state.running)
-    prefill = each * (1 + rate * waits)
-    in_decode = waits / 2 + each * (1 + rate * waits)
-    in_prefill = prefill / 2 + each * (1 + rate * prefill)
-    return (1 - busy) * in_decode + busy * in_prefill
 
 
 def _running_at(steps: StepModel, load: Load, memory: Memory, most: int) -> float:
     """Find how many requests decode at a time when they arrive at `load.rate`."""
     rate = load.rate or 0.0
-    each = prefill_of(steps, load, 1, memory).seconds
+    pair, chunks = _together(load, memory, 1)
+    alone, several = (prefill_of(steps, load, number, memory).seconds for number in (1, pair))
+    prefill = PrefillTime.through(alone, several, pair, chunks)
 
     def served(running: float) -> float:
-        return running / ((load.osl - 1) * _decode(steps, load, running, memory).seconds + running * each)
+        decode = _decode(steps, load, running, memory).seconds
+        return running / ((load.osl - 1) * decode + running * prefill.share(rate * decode))
 
     if served(most) <= rate:
         raise DoesNotFit(

@@ -89,7 +89,15 @@ class StepModel:
             Incompatible: The prefill backend cannot run it.
         """
         batch = Batch.extend([q_len] * requests, [kv_len] * requests, self.deployment.page_size)
-        return self._step(batch, batch.total_q, requests)
+        return self.of(batch)
+
+    def of(self, batch: Batch) -> Step:
+        """Time one step of any batch, one token sampled for each request.
+
+        Raises:
+            Incompatible: The phase's backend cannot run it.
+        """
+        return self._step(batch, batch.total_q, batch.size)
 
     def _step(self, batch: Batch, tokens: int, sampled: int) -> Step:
         plan, attention = self.layers.of(batch)
