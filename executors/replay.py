@@ -1,6 +1,8 @@
 """A measurer that answers from records: the same answers on every machine, without the device."""
 
+import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +16,28 @@ from hwprofiles import Profile
 
 _MIB = 1 << 20
 _Workload = tuple[Attention, Batch]
+RUN_TO_RUN = 0.005
+"""Scale of the Laplace law of one run's deviation, as a share: two runs are then apart by 0.57 % (median) and 1.6 %
+(p90). An H200 that measured 279 candidates twice, half an hour apart, gave 0.53 % and 1.73 % (docs/gpu-runs.md)."""
 
 
 class ReplayMeasurer:
-    """Replays the records of one device; a candidate measured twice has its last record.
+    """Replays the records of one device; a candidate recorded twice has its last record.
+
+    Each time that a candidate is measured, its samples have the recorded spread around a middle that is off by as much
+    as two runs of a device differ.
+
+    Args:
+        records: What was recorded.
+        spread: Scale of that difference, as a share of the latency; 0 answers with the recorded middle.
 
     Raises:
         ValueError: There are no records, or records of several devices.
     """
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record], *, spread: float = RUN_TO_RUN) -> None:
+        self._spread = spread
+        self._runs: Counter[tuple[_Workload, str]] = Counter()
         self._rows: dict[_Workload, dict[str, tuple[Candidate, Record]]] = {}
         self._implementations: dict[str, tuple[str, str]] = {}
         self._last: Record | None = None
@@ -94,8 +108,17 @@ class ReplayMeasurer:
         deadline: float | None = None,
     ) -> Mapping[str, Outcome]:
         """Answer at once; what was never recorded is rejected."""
-        rows = self._rows.get((attention, _one_layer(batch)), {})
-        return {c.key: _outcome(rows[c.key][1], seed, repeats) if c.key in rows else _UNKNOWN for c in candidates}
+        workload = (attention, _one_layer(batch))
+        rows = self._rows.get(workload, {})
+        return {
+            c.key: self._answer(workload, rows[c.key][1], c.key, seed, repeats) if c.key in rows else _UNKNOWN
+            for c in candidates
+        }
+
+    def _answer(self, workload: _Workload, record: Record, key: str, seed: int, repeats: int) -> Outcome:
+        self._runs[workload, key] += 1
+        draw = random.Random(f"{seed} {key} {self._runs[workload, key]} {workload[1].kv_lens[:4]}")
+        return _outcome(record, draw, repeats, self._spread)
 
 
 _UNKNOWN = Rejected(("not among the records",))
@@ -113,7 +136,7 @@ def _is_default(candidate: Candidate) -> bool:
     return all(defaults.get(name, value) == value for name, value in candidate.knobs.items())
 
 
-def _outcome(record: Record, seed: int, repeats: int) -> Outcome:
+def _outcome(record: Record, draw: random.Random, repeats: int, spread: float) -> Outcome:
     accuracy = Accuracy(record.max_error or 0.0, record.tolerance or 0.0, record.deterministic, record.checked or 1.0)
     if record.outcome == "rejected":
         return Rejected((record.reason or "",))
@@ -121,7 +144,7 @@ def _outcome(record: Record, seed: int, repeats: int) -> Outcome:
         kind = "crashed" if record.outcome == "measured" else record.outcome
         return Failed(kind, record.reason or "", accuracy if record.tolerance is not None else None)
     return Measured(
-        seconds=_samples(record, seed, repeats),
+        seconds=_samples(record, draw, repeats, spread),
         accuracy=accuracy,
         eager_seconds=_seconds(record.eager_us),
         plan_seconds=_seconds(record.plan_us),
@@ -141,16 +164,22 @@ def _outcome(record: Record, seed: int, repeats: int) -> Outcome:
     )
 
 
-def _samples(record: Record, seed: int, repeats: int) -> tuple[float, ...]:
-    """Samples with the recorded median, p10 and p90, straight lines between, in an order drawn by the seed."""
+def laplace(draw: random.Random, scale: float) -> float:
+    """Draw from Laplace's law around 0."""
+    return scale * (math.log(1 - draw.random()) - math.log(1 - draw.random()))
+
+
+def _samples(record: Record, draw: random.Random, repeats: int, spread: float) -> tuple[float, ...]:
+    """Samples with the recorded p10 and p90 around a middle that is off by a run's difference, in a drawn order."""
     middle = record.latency_us or 0.0
     low, high = record.p10_us or middle, record.p90_us or middle
+    run = math.exp(laplace(draw, spread))
     samples = []
     for i in range(repeats):
         place = (i + 0.5) / repeats
         side = (middle - low) if place < 0.5 else (high - middle)
-        samples.append((middle + (place - 0.5) / 0.4 * side) / 1e6)
-    random.Random(seed).shuffle(samples)
+        samples.append(run * (middle + (place - 0.5) / 0.4 * side) / 1e6)
+    draw.shuffle(samples)
     return tuple(samples)
 
 

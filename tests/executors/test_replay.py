@@ -36,7 +36,8 @@ def replay() -> ReplayMeasurer:
             recorded(FAST, measured(40.0, 41.0, 45.0)),
             recorded(Candidate("flashmla", {}), Rejected(("MLA only",))),
             recorded(Candidate("triton", {}), Failed("incorrect", "off", Accuracy(1.0, 0.01))),
-        ]
+        ],
+        spread=0.0,
     )
 
 
@@ -56,7 +57,22 @@ def test_replayed_samples_have_the_recorded_spread(replay: ReplayMeasurer) -> No
     ordered = sorted(answer.seconds)
     assert ordered[10] == pytest.approx(40.2e-6, rel=2e-3)
     assert ordered[90] == pytest.approx(44.2e-6, rel=2e-3)
-    assert answer == replay.measure(GQA, DECODE, [FAST], seed=0, repeats=101)[FAST.key]
+    again = replay.measure(GQA, DECODE, [FAST], seed=0, repeats=101)[FAST.key]
+    assert isinstance(again, Measured)
+    assert sorted(again.seconds) == ordered
+    assert again.seconds != answer.seconds
+
+
+def test_two_runs_differ_as_two_runs_of_the_device_did() -> None:
+    replay = ReplayMeasurer([recorded(FAST, measured(41.0))])
+    middles = []
+    for _ in range(2000):
+        answer = replay.measure(GQA, DECODE, [FAST], seed=0, repeats=3)[FAST.key]
+        assert isinstance(answer, Measured)
+        middles.append(statistics.median(answer.seconds))
+    apart = sorted(abs(a / b - 1) for a, b in zip(middles[::2], middles[1::2], strict=True))
+    assert apart[500] == pytest.approx(0.0057, rel=0.15)
+    assert apart[900] == pytest.approx(0.0163, rel=0.15)
 
 
 def test_a_replay_lists_each_default_first_and_keeps_rejections_apart(replay: ReplayMeasurer) -> None:
