@@ -13,10 +13,12 @@ from executors.failures import device_is_lost, text_of
 from executors.steps import records
 from executors.steps.cases import ModelCases, find
 from executors.steps.measure import StepBench
-from executors.steps.shape import StackShape, dense_model
+from executors.steps.shape import StackShape, stack_model
+from hwprofiles import load_profile
 
 say = partial(print, flush=True)
 SMOKE_LAYERS = 2
+CALIBRATIONS = Path(__file__).parents[2] / "costmodel" / "calibrations"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,12 +81,24 @@ def pack(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"check": check, "run": run, "pack": pack}
+def fit(options: argparse.Namespace) -> int:
+    """Fit the packaged parts of a device and write its calibration file."""
+    from executors.steps.calibrate import calibration  # needs scipy
+
+    profile = load_profile(options.gpu)
+    text = calibration(records.read_parts(), profile, f"python -m executors.steps fit --gpu {options.gpu}")
+    file = CALIBRATIONS / profile.id / "step.toml"
+    file.write_text(text, encoding="utf-8")
+    say(text, f"written to {file}")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"check": check, "run": run, "pack": pack, "fit": fit}
 
 
 def _run_model(options: argparse.Namespace, cases: ModelCases, environment: Environment, end: float) -> None:
     started = time.monotonic()
-    bench = StepBench(_shape(options, cases, options.layers), environment)
+    bench = StepBench(_shape(options, cases, options.layers or cases.layers), environment)
     say(f"[{cases.model}] weights in {time.monotonic() - started:.1f} s")
     part_end = started + (end - started) * options.parts_share
     for tokens in cases.tokens:
@@ -115,7 +129,7 @@ def _run_model(options: argparse.Namespace, cases: ModelCases, environment: Envi
 
 
 def _shape(options: argparse.Namespace, cases: ModelCases, layers: int | None) -> StackShape:
-    return StackShape(dense_model(load_model(options.models / cases.model), layers), cases.tp)
+    return StackShape(stack_model(load_model(options.models / cases.model), layers), cases.tp)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -128,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget-seconds", type=float, default=150.0)
     parser.add_argument("--parts-share", type=float, default=0.4, help="of a model's time that its parts may take")
     parser.add_argument("--largest-check", type=int, default=150_000, help="KV tokens of a checked batch")
+    parser.add_argument("--gpu", default="h200", help="fit: the device")
     parser.add_argument("--out", type=Path, default=Path("results/steps"))
     return parser
 

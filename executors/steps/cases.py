@@ -33,6 +33,8 @@ class ModelCases:
     cases: tuple[Case, ...]
     tokens: tuple[int, ...]
     """Tokens that the parts are measured with."""
+    layers: int | None = None
+    """Fewer layers than the model has; None runs it whole."""
 
 
 def _cases(specs: str, *backends: str, page_size: int = PAGE) -> tuple[Case, ...]:
@@ -78,7 +80,14 @@ DEEPSEEK = ModelCases(
 )
 """Every layer with the dense MLP that the first three have."""
 
-MODELS = (LLAMA_8B, QWEN_8B, LLAMA_70B, DEEPSEEK)
+MIXTRAL = ModelCases(
+    "Mixtral-8x7B-v0.1",
+    2,
+    _cases("1q1s2k 8q1s2k 32q1s4k 128q1s1k q512 q2k", "fa3"),
+    (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048),
+    layers=16,
+)
+MODELS = (LLAMA_8B, QWEN_8B, LLAMA_70B, DEEPSEEK, MIXTRAL)
 
 
 def find(names: Sequence[str]) -> tuple[ModelCases, ...]:

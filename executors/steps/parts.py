@@ -9,6 +9,7 @@ from executors.base import Prepared
 from executors.inputs import make_inputs
 from executors.steps.attend import GroupedHalf, LatentHalf
 from executors.steps.elementwise import elementwise_for
+from executors.steps.mlp import ExpertHalf
 from executors.steps.stack import Stack
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Part:
     """One kernel or product over a number of tokens."""
 
     kind: str
-    """`gemm`, `bmm`, `norm`, `rotate`, `gate`, `kv_write`, `embed` or `sample`."""
+    """`gemm`, `bmm`, `moe`, `norm`, `rotate`, `gate`, `kv_write`, `embed`, `sample`, `route` or `combine`."""
     name: str
     """Which of the model's: `qkv`, `gate_up`, ..."""
     tokens: int
@@ -44,6 +45,8 @@ def parts_of(shape: "StackShape", weights: "StackWeights", tokens: int, device: 
     yield from _products(stack, tokens)
     yield from _ends(stack, tokens)
     yield from _elementwise(stack, tokens)
+    if isinstance(stack.mlp, ExpertHalf):
+        yield from _experts(stack, stack.mlp, tokens)
     if isinstance(stack.half, LatentHalf):
         yield from _absorbed(stack, stack.half, tokens)
 
@@ -62,7 +65,7 @@ def _random(stack: Stack, tokens: int, width: int) -> "Tensor":
 def _products(stack: Stack, tokens: int) -> Iterator[Part]:
     import torch
 
-    for name in ("qkv", "qkv_a", "q_b", "o", "gate_up", "down"):
+    for name in ("qkv", "qkv_a", "q_b", "o", "gate_up", "down", "router"):
         if all(product.name != name for product in stack.shape.weights.products):
             continue
         product = stack.shape.product(name)
@@ -93,15 +96,30 @@ def _elementwise(stack: Stack, tokens: int) -> Iterator[Part]:
     shape, inputs, half = stack.shape, stack.inputs, stack.half
     ops, hidden = elementwise_for(inputs.device), shape.hidden_size
     x, residual = _random(stack, tokens, hidden), _random(stack, tokens, hidden)
-    weight, width = stack.weights.final_norm, shape.product("down").k
-    pair = _random(stack, tokens, 2 * width)
+    weight = stack.weights.final_norm
     yield Part("norm", "add_norm", tokens, 4 * hidden, 0, lambda _: ops.add_norm(x, residual, weight, shape.eps))
-    yield Part("gate", "gate", tokens, 3 * width, 0, lambda _: ops.gate(pair))
+    if not shape.has_experts:
+        width = shape.product("down").k
+        pair = _random(stack, tokens, 2 * width)
+        yield Part("gate", "gate", tokens, 3 * width, 0, lambda _: ops.gate(pair))
     if isinstance(half, GroupedHalf):
         qkv = _random(stack, tokens, shape.product("qkv").n)
         yield Part("rotate", "rotate", tokens, 2 * qkv.shape[1], 0, lambda layer: half.rotate(qkv, layer))
     new = sum(t[0].numel() for t in ((inputs.k_new,) if shape.attention.is_latent else (inputs.k_new, inputs.v_new)))
     yield Part("kv_write", "kv_write", tokens, 2 * new, 0, lambda layer: half.write(layer % inputs.slots))
+
+
+def _experts(stack: Stack, half: ExpertHalf, tokens: int) -> Iterator[Part]:
+    """Choice of experts, their products, and the way back; what a server fuses into fewer kernels."""
+    layers, hidden = stack.shape.experts, stack.shape.hidden_size
+    x = _random(stack, tokens, hidden)
+    shares, chosen = half.route(x, 0)
+    order, ends = half.sort(chosen)
+    rows = x[order // chosen.shape[1]]
+    size = (len(rows), layers.intermediate_size, hidden)
+    yield Part("route", "route", tokens, layers.local, 0, lambda layer: half.sort(half.route(x, layer)[1]))
+    yield Part("moe", "experts", *size, lambda layer: half.multiply(rows, ends, layer))
+    yield Part("combine", "combine", tokens, hidden, 0, lambda _: half.combine(rows, order, shares))
 
 
 def _absorbed(stack: Stack, half: LatentHalf, tokens: int) -> Iterator[Part]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from executors.inputs import torch_dtype
-from executors.steps.weights import GroupedWeights, LatentWeights
+from executors.steps.mlp import ExpertHalf
+from executors.steps.weights import DenseWeights, ExpertWeights, GroupedWeights, LatentWeights
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 TOLERANCE_FACTOR = 2.0
 """Tolerance over the error of the pass whose every result is rounded; kernels round at a subset of those places."""
+
+NEAR_TIE = 0.1
+"""Router logits, of size one, closer than this may swap places by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,12 @@ def compare_with_reference(stack: "Stack") -> Comparison:
     import torch
 
     dtype = torch_dtype(stack.shape.attention.dtype)
+    given = stack.logits().double()
     right = _Pass(stack, torch.float64, lambda x: x).logits()
     rounded = _Pass(stack, torch.float32, lambda x: x.to(dtype).float()).logits()
-    stack_error = (stack.logits().double() - right).abs().max()
-    return Comparison(float(stack_error), TOLERANCE_FACTOR * float((rounded.double() - right).abs().max()))
+    return Comparison(
+        float((given - right).abs().max()), TOLERANCE_FACTOR * float((rounded.double() - right).abs().max())
+    )
 
 
 class _Pass:
@@ -53,10 +59,39 @@ class _Pass:
         for index, layer in enumerate(weights.layers):
             x = self._norm(h, layer.input_norm)
             h = self._round(h + self._attention(x, layer.attention, index))
-            a, b = self._linear(self._norm(h, layer.post_norm), layer.gate_up).chunk(2, dim=-1)
-            h = self._round(h + self._linear(self._round(a * a.sigmoid() * b), layer.down))
+            x = self._norm(h, layer.post_norm)
+            h = self._round(h + self._mlp(x, layer.mlp, index))
         last = stack.inputs.cu_q[1:].long() - 1
         return self._linear(self._norm(h, weights.final_norm)[last], weights.head)
+
+    def _mlp(self, x: "Tensor", weights: DenseWeights | ExpertWeights, index: int) -> "Tensor":
+        if isinstance(weights, ExpertWeights):
+            return self._experts(x, weights, index)
+        return self._gated(x, weights.gate_up, weights.down)
+
+    def _gated(self, x: "Tensor", gate_up: "Tensor", down: "Tensor") -> "Tensor":
+        a, b = self._linear(x, gate_up).chunk(2, dim=-1)
+        return self._linear(self._round(a * a.sigmoid() * b), down)
+
+    def _experts(self, x: "Tensor", weights: ExpertWeights, index: int) -> "Tensor":
+        """Take the stack's own choice of experts, which near ties decide, and check that none is far from the best."""
+        import torch
+
+        half = self._stack.mlp
+        assert isinstance(half, ExpertHalf)
+        chosen = half.chosen[index]
+        logits = self._linear(x, weights.router)
+        top = logits.gather(1, chosen)
+        least = logits.topk(chosen.shape[1], dim=-1).values[:, -1]
+        if bool((top.amin(1) < least - NEAR_TIE).any()):
+            raise ValueError(f"layer {index} routes a token to an expert that is not among its best")
+        shares = self._round(top.softmax(-1))
+        out = torch.zeros_like(x)
+        for expert in range(len(weights.gate_up)):
+            token, place = (chosen == expert).nonzero(as_tuple=True)
+            given = self._gated(x[token], weights.gate_up[expert], weights.down[expert])
+            out.index_add_(0, token, self._round(given * shares[token, place][:, None]))
+        return self._round(out)
 
     def _linear(self, x: "Tensor", weight: "Tensor") -> "Tensor":
         return self._round(x @ weight.to(self._dtype).T)

@@ -10,7 +10,7 @@ from costmodel.layer_group import Model
 from costmodel.mla_form import form_for
 from costmodel.models import per_rank, read_model
 from costmodel.serving import RankWeights, rank_weights
-from costmodel.serving.weights import Product
+from costmodel.serving.weights import ExpertLayers, Product
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class StackShape:
     """A decoder whose layers are alike, as one of `tp` ranks holds it; nothing is exchanged between ranks.
 
     Raises:
-        ConfigError: The model has several kinds of layers or routed experts; `dense_model` leaves experts out.
+        ConfigError: The layers differ, or there are experts that every token visits.
     """
 
     model: Model
@@ -26,8 +26,10 @@ class StackShape:
 
     def __post_init__(self) -> None:
         """Check that the layers are alike."""
-        if len(self.model.layer_groups) != 1 or self.model.layers_without_kv or self.weights.experts is not None:
-            raise ConfigError(f"{self.model.name}: a step needs layers that are all alike, with a dense MLP")
+        a = self.weights.architecture
+        mixed = a.moe_layers and (a.dense_layers or (a.experts is not None and a.experts.shared_intermediate_size))
+        if len(self.model.layer_groups) != 1 or self.model.layers_without_kv or mixed:
+            raise ConfigError(f"{self.model.name}: a step needs layers that are all alike, without shared experts")
 
     @property
     def layers(self) -> int:
@@ -43,6 +45,22 @@ class StackShape:
     def weights(self) -> RankWeights:
         """The matrix products of one rank."""
         return rank_weights(self.model, self.tp)
+
+    @property
+    def experts(self) -> ExpertLayers:
+        """The routed experts of one rank.
+
+        Raises:
+            ConfigError: The MLPs are dense.
+        """
+        if self.weights.experts is None:
+            raise ConfigError(f"{self.model.name} has no experts")
+        return self.weights.experts
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether the MLPs are routed experts."""
+        return self.weights.experts is not None
 
     @property
     def hidden_size(self) -> int:
@@ -78,8 +96,13 @@ class StackShape:
         return not self.attention.is_latent or form_for(self.attention, batch.phase).form == "absorbed"
 
 
-def dense_model(model: Model, layers: int | None = None) -> Model:
-    """Give the model with this many layers, each with a dense MLP; None keeps the number of layers."""
+def stack_model(model: Model, layers: int | None = None) -> Model:
+    """Give the model with this many layers, all alike: where the first ones have a dense MLP, every one has it.
+
+    Args:
+        model: As `load_model` gives it.
+        layers: None keeps their number.
+    """
     count = layers or model.num_layers
     changed = {**model.raw, "num_hidden_layers": count}
     if "first_k_dense_replace" in model.raw:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from executors.steps.attend import AttentionHalf, GroupedHalf, LatentHalf
 from executors.steps.elementwise import elementwise_for
-from executors.steps.weights import GroupedWeights, LatentWeights
+from executors.steps.mlp import DenseHalf, ExpertHalf, MlpHalf
+from executors.steps.weights import DenseWeights, ExpertWeights, GroupedWeights, LatentWeights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +29,7 @@ class Stack:
 
         self.shape, self.weights, self.inputs, self.prepared = shape, weights, inputs, prepared
         self.half = _half(shape, weights, inputs, prepared)
+        self.mlp = _mlp(shape, weights, inputs.device)
         self._ops = elementwise_for(inputs.device)
         generator = torch.Generator(device=inputs.device).manual_seed(seed)
         size = (inputs.batch.total_q,)
@@ -49,8 +51,7 @@ class Stack:
         norms = [layer.input_norm for layer in weights.layers[1:]] + [weights.final_norm]
         for index, (layer, following) in enumerate(zip(weights.layers, norms, strict=True)):
             x = self._ops.add_norm(self.half.run(x, index), residual, layer.post_norm, eps)
-            x = self._ops.gate(torch.nn.functional.linear(x, layer.gate_up))
-            x = self._ops.add_norm(torch.nn.functional.linear(x, layer.down), residual, following, eps)
+            x = self._ops.add_norm(self.mlp.run(x, index), residual, following, eps)
         if len(x) > len(self._last):
             x = x[self._last]
         return torch.nn.functional.linear(x, weights.head).float()
@@ -61,3 +62,10 @@ def _half(shape: "StackShape", weights: "StackWeights", inputs: "Inputs", prepar
     if shape.attention.is_latent:
         return LatentHalf(shape, tuple(p for p in parts if isinstance(p, LatentWeights)), inputs, prepared)
     return GroupedHalf(shape, tuple(p for p in parts if isinstance(p, GroupedWeights)), inputs, prepared)
+
+
+def _mlp(shape: "StackShape", weights: "StackWeights", device: str) -> MlpHalf:
+    parts = [layer.mlp for layer in weights.layers]
+    if shape.has_experts:
+        return ExpertHalf(shape, tuple(p for p in parts if isinstance(p, ExpertWeights)), device)
+    return DenseHalf(tuple(p for p in parts if isinstance(p, DenseWeights)), device)

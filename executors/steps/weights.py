@@ -45,20 +45,39 @@ class LatentWeights:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LayerWeights:
-    """One decoder layer."""
+class DenseWeights:
+    """A gated MLP."""
 
-    attention: GroupedWeights | LatentWeights
-    input_norm: "Tensor"
-    post_norm: "Tensor"
     gate_up: "Tensor"
     """`[2 * intermediate, hidden]`."""
     down: "Tensor"
     """`[hidden, intermediate]`."""
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpertWeights:
+    """Routed experts, each a gated MLP."""
+
+    router: "Tensor"
+    """`[experts, hidden]`."""
+    gate_up: "Tensor"
+    """`[experts, 2 * intermediate, hidden]`."""
+    down: "Tensor"
+    """`[experts, hidden, intermediate]`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerWeights:
+    """One decoder layer."""
+
+    attention: GroupedWeights | LatentWeights
+    mlp: DenseWeights | ExpertWeights
+    input_norm: "Tensor"
+    post_norm: "Tensor"
+
     def matrix(self, name: str) -> "Tensor":
         """Give one matrix by the name of its product: `qkv`, `o`, `gate_up`, ..."""
-        found = getattr(self if name in ("gate_up", "down") else self.attention, name)
+        found = getattr(self.mlp if name in ("gate_up", "down", "router") else self.attention, name)
         return cast("Tensor", found)
 
 
@@ -110,13 +129,26 @@ class _Draw:
 
 def _layer(shape: "StackShape", draw: _Draw) -> LayerWeights:
     hidden = shape.hidden_size
-    up, down = shape.product("gate_up"), shape.product("down")
     return LayerWeights(
         attention=_latent(shape, draw) if shape.attention.is_latent else _grouped(shape, draw),
+        mlp=_experts(shape, draw) if shape.has_experts else _dense(shape, draw),
         input_norm=draw.norm(hidden),
         post_norm=draw.norm(hidden),
-        gate_up=draw.matrix(up.n, up.k),
-        down=draw.matrix(down.n, down.k),
+    )
+
+
+def _dense(shape: "StackShape", draw: _Draw) -> DenseWeights:
+    up, down = shape.product("gate_up"), shape.product("down")
+    return DenseWeights(draw.matrix(up.n, up.k), draw.matrix(down.n, down.k))
+
+
+def _experts(shape: "StackShape", draw: _Draw) -> ExpertWeights:
+    experts, hidden = shape.experts, shape.hidden_size
+    count, width = experts.local, experts.intermediate_size
+    return ExpertWeights(
+        router=draw.matrix(experts.experts.count, hidden),
+        gate_up=draw.matrix(count, 2 * width, hidden),
+        down=draw.matrix(count, hidden, width),
     )
 
 

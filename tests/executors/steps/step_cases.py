@@ -18,6 +18,10 @@ LATENT = {
     **PLAIN, "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "num_key_value_heads": 6,
     "q_lora_rank": 48, "kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16,
 }  # fmt: skip
+EXPERTS = {
+    **PLAIN, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": 8,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 64, "norm_topk_prob": True, "decoder_sparse_step": 1,
+}  # fmt: skip
 DECODE = Batch.decode([5, 17, 33], page_size=8)
 PREFILL = Batch.extend([7, 12], [7, 30], page_size=8)
 MIXED = Batch.extend([9, 1, 1], [20, 12, 5], page_size=8)

@@ -5,14 +5,19 @@ import itertools
 
 import pytest
 import torch
-from step_cases import DECODE, LATENT, MIXED, NORMED, PLAIN, PREFILL, make_stack, shape_of
+from step_cases import DECODE, EXPERTS, LATENT, MIXED, NORMED, PLAIN, PREFILL, make_stack, shape_of
 
 from costmodel import load_model
 from costmodel.errors import ConfigError
 from executors.steps.reference import compare_with_reference
-from executors.steps.shape import StackShape, dense_model
+from executors.steps.shape import StackShape, stack_model
 
-CASES = [*itertools.product((PLAIN, NORMED), (DECODE, PREFILL, MIXED)), (LATENT, DECODE)]
+CASES = [
+    *itertools.product((PLAIN, NORMED), (DECODE, PREFILL, MIXED)),
+    (LATENT, DECODE),
+    (EXPERTS, DECODE),
+    (EXPERTS, MIXED),
+]
 
 
 @pytest.mark.parametrize(("config", "batch"), CASES, ids=lambda x: x["model_type"] if isinstance(x, dict) else x.phase)
@@ -31,7 +36,7 @@ def test_layers_may_share_a_cache_in_time(slots):
 def test_a_wrong_weight_is_seen():
     stack = make_stack(shape_of(PLAIN), DECODE)
     right = stack.logits()
-    stack.weights.layers[1].down[3] += 0.5
+    stack.weights.layers[1].mlp.down[3] += 0.5
     assert (stack.logits() - right).abs().max() > 100 * compare_with_reference(stack).tolerance
 
 
@@ -54,11 +59,21 @@ def test_a_rank_holds_its_share():
     assert compare_with_reference(make_stack(two, PREFILL)).correct
 
 
+def test_a_router_that_picks_the_worst_experts_is_seen():
+    stack = make_stack(shape_of(EXPERTS), DECODE)
+    route = stack.mlp.route
+    stack.mlp.route = lambda x, layer: tuple(
+        part.flip(1) if part.dtype.is_floating_point else (part + 1) % 8 for part in route(x, layer)
+    )
+    with pytest.raises(ValueError, match="not among its best"):
+        compare_with_reference(stack)
+
+
 def test_experts_are_left_out_by_name_only():
     deepseek = load_model("examples/models/DeepSeek-V3")
-    with pytest.raises(ConfigError, match="dense MLP"):
+    with pytest.raises(ConfigError, match="all alike"):
         StackShape(deepseek, 8)
-    shape = StackShape(dense_model(deepseek, 6), 8)
+    shape = StackShape(stack_model(deepseek, 6), 8)
     assert (shape.layers, shape.product("gate_up").n) == (6, 2 * 18432 // 8)
     assert shape.runs(DECODE)
     assert not shape.runs(PREFILL)
