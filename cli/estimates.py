@@ -55,4 +55,6 @@ def _timed(p: Prediction) -> dict[str, Any]:
         "evidence": p.evidence,
         "reason": p.reason,
         "margin": p.margin,
+        "mla_form": p.mla_form,
+        "notes": list(p.notes),
     }

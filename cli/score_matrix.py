@@ -1,26 +1,28 @@
-"""What a kernel that stored the score matrix would have to hold, beside what attention really moves."""
+"""What a kernel that stored the score matrix would have to hold and move, beside what attention really moves."""
 
-from costmodel import Attention, Batch
-from costmodel.attention import DTYPE_BYTES
-from costmodel.work import count_work
+from costmodel.score_matrix import PASSES, StoredScores
 
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
-def score_matrix_bytes(attention: Attention, batch: Batch) -> float:
-    """Bytes of one head's scores over all requests, in the dtype of the queries."""
-    scores = sum(q * kv for q, kv in zip(batch.q_lens, batch.kv_lens, strict=True))
-    return scores * DTYPE_BYTES[attention.dtype]
-
-
-def score_matrix_words(attention: Attention, batch: Batch) -> str:
-    """Say it in one line."""
-    head = score_matrix_bytes(attention, batch)
-    least = count_work(attention, batch).bytes
+def score_matrix_words(stored: StoredScores) -> str:
+    """Say it in two lines."""
     return (
-        f"  stored, the scores would take {binary(head)} a head, {binary(head * attention.num_qo_heads)} for "
-        f"{attention.num_qo_heads} heads; inputs and output are {binary(least)}"
+        f"  stored, the scores would take {binary(stored.head_bytes)} a head, {binary(stored.bytes)} for "
+        f"{stored.heads} heads; inputs and output are {binary(stored.least_bytes)}\n"
+        f"  passing over stored scores {PASSES} times, no kernel would need less than {stored.seconds * 1e6:.1f} us"
     )
+
+
+def score_matrix_json(stored: StoredScores) -> dict[str, float]:
+    """Give it with the units in the names."""
+    return {
+        "head_bytes": stored.head_bytes,
+        "all_heads_bytes": stored.bytes,
+        "least_bytes": stored.least_bytes,
+        "moved_bytes": stored.moved_bytes,
+        "limit_us": stored.seconds * 1e6,
+    }
 
 
 def binary(count: float) -> str:

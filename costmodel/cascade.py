@@ -113,6 +113,7 @@ def _cascade(backend: str, emulator: Emulator, call: Call) -> Prediction:
     merge = p.launch_seconds + 3 * rows * row_bytes / p.merge_bytes_per_s
     both = first.then(second, 1, p.launch_seconds)
     timing = replace(both, merge=both.merge + merge)
+    own_seconds = both.seconds - first.seconds
     limit = limit_shared(call)
     seconds = max(timing.seconds, limit)
     low, high = doubt("structure")
@@ -137,8 +138,8 @@ def _cascade(backend: str, emulator: Emulator, call: Call) -> Prediction:
         knobs=call.knobs,
         breakdown=breakdown_of(timing, limit),
         evidence="structure",
-        reason=f"the prefix once for {call.batch.total_q} queries {first.seconds * 1e6:.1f} us, each request's own tokens "
-        f"{(both.seconds - first.seconds) * 1e6:.1f} us, the merge {merge * 1e6:.1f} us; "
+        reason=f"the prefix once for {call.batch.total_q} queries {first.seconds * 1e6:.1f} us, own tokens of "
+        f"each request {own_seconds * 1e6:.1f} us, the merge {merge * 1e6:.1f} us; "
         f"{bytes_text(saved_bytes(call))} of KV not read again",
         margin=margin,
         mla_form=call.attention.form,

@@ -36,9 +36,19 @@ def explain(
     """Show what a kernel does with one workload; the fastest backend where none is named."""
     from cli.estimates import estimate_json
     from cli.output import stdout_console, write_json
-    from cli.score_matrix import score_matrix_words
-    from costmodel import Incompatible, Ranked, form_for, group_per_rank, load_model, parse_batch_spec, rank
+    from cli.score_matrix import score_matrix_json, score_matrix_words
+    from costmodel import (
+        Incompatible,
+        Ranked,
+        group_per_rank,
+        load_model,
+        parse_batch_spec,
+        rank_as_served,
+        served_form,
+    )
     from costmodel.explain import explain as take_apart
+    from costmodel.machine import machine_of
+    from costmodel.score_matrix import stored_scores
     from hwprofiles import load_profile
 
     if batch_spec is None:
@@ -49,20 +59,21 @@ def explain(
     documents = []
     for index, group in enumerate(group_per_rank(g, tp, kv_cache_dtype) for g in load_model(model).layer_groups):
         batch = parse_batch_spec(batch_spec, page_size=page_size, phase=phase, layers=group.layers)
-        attention = form_for(group.attention, batch.phase)
-        best = None if backend else next((r for r in rank(attention, batch, profile=profile) if r.prediction), None)
-        if not backend and best is None:
+        best = None if backend else rank_as_served(group.attention, batch, profile=profile)[0]
+        if best and not best.prediction:
             raise AnswerIsNo("no backend can run this workload on that device; `attnroof predict` lists the reasons")
-        for name in backend or [best.backend] if best else backend or []:
+        for name in [best.backend] if best else backend or []:
+            attention = served_form(group.attention, batch, name, profile=profile)
+            stored = stored_scores(attention, batch, machine_of(profile))
             try:
                 found = take_apart(attention, batch, backend=name, profile=profile, knobs=best.knobs if best else knobs)
             except Incompatible as error:
                 raise AnswerIsNo(str(error)) from None
             row = estimate_json(Ranked(name, found.prediction.knobs, found.prediction), batch.phase, index)
-            documents.append({**row, **schedule_json(found)})
+            documents.append({**row, **schedule_json(found), "stored_scores": score_matrix_json(stored)})
             if not as_json:
                 stdout_console().print(f"Layer group {index}: {group.layers} layers", style="bold")
-                draw(stdout_console(), found, score_matrix_words(attention, batch))
+                draw(stdout_console(), found, score_matrix_words(stored))
     if as_json:
         write_json(documents)
 

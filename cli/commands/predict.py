@@ -1,5 +1,6 @@
 """`attnroof predict`: what every backend would take on a device, without the device."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,8 +9,17 @@ from cli.errors import AnswerIsNo, WrongInput
 from cli.options import GpuOption, JsonOption, KvDtypeOption, ModelOption, PageSizeOption, TpOption
 
 if TYPE_CHECKING:
-    from costmodel import Attention, Batch, Knobs, KnobValue, LayerGroup, Ranked
+    from costmodel import Batch, KnobValue, LayerGroup, Ranked
     from hwprofiles import Profile
+
+
+class MlaForm(StrEnum):
+    """Values of `--mla-form`."""
+
+    AUTO = "auto"
+    ABSORBED = "absorbed"
+    EXPANDED = "expanded"
+
 
 BatchSpecOption = Annotated[
     str | None,
@@ -19,6 +29,20 @@ PhaseOption = Annotated[str | None, typer.Option("--phase", help="extend, decode
 BackendOption = Annotated[list[str] | None, typer.Option("--backend", help="Only this backend; may be repeated.")]
 SweepOption = Annotated[bool, typer.Option("--sweep", help="The fastest backend over a grid of decode batches.")]
 KnobOption = Annotated[list[str] | None, typer.Option("--knob", help="K=V of the backend named by --backend.")]
+SharedPrefixOption = Annotated[
+    int, typer.Option("--shared-prefix", min=0, help="First tokens that all requests share, on the same pages.")
+]
+DeterministicOption = Annotated[
+    bool, typer.Option("--deterministic", help="As SGLang calls backends with --enable-deterministic-inference.")
+]
+MlaFormOption = Annotated[
+    MlaForm,
+    typer.Option(
+        "--mla-form",
+        help="Form of MLA in prefill; auto: as SGLang per backend and cached tokens, outside CUDA graphs "
+        "(in one, up to 8,192 new tokens, it is absorbed).",
+    ),
+]
 
 
 def predict(
@@ -32,16 +56,22 @@ def predict(
     page_size: PageSizeOption = 1,
     kv_cache_dtype: KvDtypeOption = "auto",
     sweep: SweepOption = False,
+    shared_prefix: SharedPrefixOption = 0,
+    deterministic: DeterministicOption = False,
+    mla_form: MlaFormOption = MlaForm.AUTO,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate one layer's attention call per backend, with the reason; fastest first."""
+    from dataclasses import replace
+
+    from cli.asked import Asked, best_free, estimates
     from cli.estimates import estimate_json
     from cli.output import write_json
-    from costmodel import form_for, group_per_rank, load_model, parse_batch_spec
+    from costmodel import group_per_rank, load_model, parse_batch_spec
     from hwprofiles import load_profile
 
-    profile = load_profile(gpu)
-    groups = [group_per_rank(g, tp, kv_cache_dtype) for g in load_model(model).layer_groups]
+    profile, read = load_profile(gpu), load_model(model)
+    groups = [group_per_rank(g, tp, kv_cache_dtype) for g in read.layer_groups]
     if sweep:
         print_sweep(groups, profile, page_size, backend, as_json=as_json)
         return
@@ -50,23 +80,25 @@ def predict(
     knobs = parse_knobs(knob or [])
     if knobs and not backend:
         raise WrongInput("--knob needs --backend: knobs belong to one backend")
-    batches = [parse_batch_spec(batch_spec, page_size=page_size, phase=phase, layers=g.layers) for g in groups]
+    plain = [parse_batch_spec(batch_spec, page_size=page_size, phase=phase, layers=g.layers) for g in groups]
+    batches = [replace(batch, shared_prefix=shared_prefix) for batch in plain]
     check_fit(groups, batches, profile)
-    ranked = [
-        estimates(form_for(g.attention, b.phase), b, profile, backend, knobs)
-        for g, b in zip(groups, batches, strict=True)
-    ]
+    asked = Asked(tuple(backend or ()), knobs, deterministic, mla_form.value, read.context_length)
+    pairs = list(zip(groups, batches, strict=True))
+    ranked = [estimates(g.attention, b, profile, asked) for g, b in pairs]
+    free = [best_free(g.attention, b, profile, asked) if deterministic else {} for g, b in pairs]
     if as_json:
+        rows_of = enumerate(zip(batches, ranked, free, strict=True))
         write_json(
             [
-                estimate_json(row, b.phase, i)
-                for i, (b, rows) in enumerate(zip(batches, ranked, strict=True))
+                {**estimate_json(row, b.phase, i), **free_json(row, best, deterministic=deterministic)}
+                for i, (b, rows, best) in rows_of
                 for row in rows
             ]
         )
     else:
-        for index, (group, batch, rows) in enumerate(zip(groups, batches, ranked, strict=True)):
-            print_group(index, group, batch, rows, profile)
+        for index, (group, batch) in enumerate(pairs):
+            print_group(index, group, batch, ranked[index], profile, free[index])
     if not any(row.prediction for rows in ranked for row in rows):
         raise AnswerIsNo("no backend can run this workload on that device; the reasons are in the table")
 
@@ -94,23 +126,12 @@ def print_sweep(
         print_table(sweep_table(title, grid))
 
 
-def estimates(
-    attention: "Attention", batch: "Batch", profile: "Profile", backends: list[str] | None, knobs: "Knobs"
-) -> "list[Ranked]":
-    """Rank all backends, or estimate the named ones with the given knobs."""
-    from costmodel import Incompatible, Ranked, predict, rank
-
-    if not backends:
-        return rank(attention, batch, profile=profile)
-    rows = []
-    for name in backends:
-        try:
-            estimate = predict(attention, batch, backend=name, profile=profile, knobs=knobs)
-        except Incompatible as error:
-            rows.append(Ranked(name, knobs, None, error.reasons))
-        else:
-            rows.append(Ranked(name, knobs, estimate))
-    return sorted(rows, key=lambda row: row.prediction.seconds if row.prediction else float("inf"))
+def free_json(row: "Ranked", free: "dict[str, float]", *, deterministic: bool) -> dict[str, float | None]:
+    """Give the best latency of a row's backend where nothing has to be deterministic; nothing outside that mode."""
+    if not deterministic:
+        return {}
+    seconds = free.get(row.backend)
+    return {"free_latency_us": None if seconds is None else seconds * 1e6}
 
 
 def parse_knobs(texts: list[str]) -> "dict[str, KnobValue]":
@@ -142,36 +163,30 @@ def check_fit(groups: "list[LayerGroup]", batches: "list[Batch]", profile: "Prof
         )
 
 
-def print_group(index: int, group: "LayerGroup", batch: "Batch", rows: "list[Ranked]", profile: "Profile") -> None:
+def print_group(
+    index: int,
+    group: "LayerGroup",
+    batch: "Batch",
+    rows: "list[Ranked]",
+    profile: "Profile",
+    free: "dict[str, float]",
+) -> None:
     """Print one layer group's ranking, then why the fastest takes as long as it does."""
-    from rich.table import Table
-
     from cli.output import print_table, stdout_console
+    from cli.predict_table import predict_table
 
     a = group.attention
+    shared = f", {batch.shared_prefix} of them shared" if batch.shared_prefix else ""
     title = (
         f"Layer group {index}: {group.layers} layers, {a.family} {a.num_qo_heads}/{a.num_kv_heads} heads, "
-        f"dim {a.head_dim}; {batch.phase}, {batch.size} requests, {batch.total_kv} KV tokens on {profile.name}"
+        f"dim {a.head_dim}; {batch.phase}, {batch.size} requests, {batch.total_kv} KV tokens{shared} on {profile.name}"
     )
-    table = Table(title=title, title_justify="left")
-    table.add_column("backend")
-    table.add_column("knobs")
-    for name in ("latency us", "90 % interval", "splits"):
-        table.add_column(name, justify="right")
-    table.add_column("bound")
-    table.add_column("evidence")
-    for row in rows:
-        if row.prediction is not None:
-            p = row.prediction
-            knobs = " ".join(f"{k}={v}" for k, v in row.knobs.items()) or "default"
-            interval = f"{p.low * 1e6:.1f}-{p.high * 1e6:.1f}"
-            table.add_row(
-                row.backend, knobs, f"{p.seconds * 1e6:.1f}", interval, str(p.num_splits), p.bound, p.evidence
-            )
-    print_table(table)
+    print_table(predict_table(title, rows, free))
     console = stdout_console()
-    if rows and rows[0].prediction:
-        console.print(f"{rows[0].backend}: {rows[0].prediction.reason}")
+    noted = [row for row in rows if row.prediction and row.prediction.notes]
+    for row in rows[:1] if rows[:1] == noted[:1] else rows[:1] + noted[:1]:
+        if row.prediction:
+            console.print("; ".join((f"{row.backend}: {row.prediction.reason}", *row.prediction.notes)))
     for row in rows:
         if row.prediction is None:
             console.print(f"cannot run: {row.backend}: {'; '.join(row.reasons)}", style="dim")

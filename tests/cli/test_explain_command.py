@@ -38,6 +38,12 @@ def test_json_adds_up():
     assert set(map(str, row["split_plateau"])) <= set(row["split_us"])
 
 
+def test_json_holds_the_stored_score_matrix():
+    (row,) = json.loads(run("--batch-spec", "q32k", "--backend", "fa3", "--json").stdout)
+    assert row["stored_scores"]["head_bytes"] == 2 * 2**30
+    assert row["stored_scores"]["limit_us"] > row["latency_us"]
+
+
 def test_errors():
     assert isinstance(run("--batch-spec", "8q1s4k", "--backend", "flashmla").exception, AnswerIsNo)
     assert isinstance(run("--batch-spec", "8q1s4k", "--knob", "num_splits=2").exception, WrongInput)

@@ -110,3 +110,48 @@ def test_a_batch_is_needed(capsys):
     code, _, err = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200")
     assert code == 2
     assert "--batch-spec" in err
+
+
+def test_shared_prefixes_add_the_cascade(capsys):
+    arguments = ("--batch-spec", "64q1s8448", "--page-size", "64", "--shared-prefix", "8192")
+    code, out, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", *arguments, "--json")
+    assert code == 0
+    rows = [row for row in json.loads(out) if row["compatible"]]
+    assert {row["backend"] for row in rows if row["knobs"].get("cascade")} == {"fa3", "flashinfer"}
+    assert rows[0]["knobs"]["cascade"]
+    assert rows[0]["evidence"] == "structure"
+    _, table, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", *arguments)
+    assert "of KV not read again" in " ".join(table.split())
+    code, _, err = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--batch-spec", "8q1s4k",
+                       "--page-size", "64", "--shared-prefix", "100")  # fmt: skip
+    assert code == 2
+    assert "page_size=64" in err
+
+
+def test_deterministic_says_what_it_loses(capsys):
+    arguments = ("--model", LLAMA, "--gpu", "h200", "--batch-spec", "2q1s32k", "--deterministic")
+    code, out, _ = run(capsys, "predict", *arguments, "--json")
+    assert code == 0
+    rows = {row["backend"]: row for row in json.loads(out)}
+    assert rows["fa3"]["num_splits"] == 1
+    assert rows["fa3"]["latency_us"] > 2 * rows["fa3"]["free_latency_us"]
+    assert not rows["torch_native"]["compatible"]
+    assert rows["triton"]["knobs"]["context_len"] > 32768
+    _, table, _ = run(capsys, "predict", *arguments)
+    assert "best otherwise us" in " ".join(table.split())
+
+
+@pytest.mark.parametrize(("choice", "width"), [("absorbed", 576 + 512), ("expanded", 192 + 128)])
+def test_the_form_of_mla_can_be_chosen_and_is_told(capsys, choice, width):
+    arguments = ("--model", DEEPSEEK, "--gpu", "h200", "--tp", "8", "--page-size", "64", "--backend", "fa3", "--json")
+    _, out, _ = run(capsys, "predict", "--batch-spec", "q2k", "--mla-form", choice, *arguments)
+    (row,) = json.loads(out)
+    assert row["mla_form"] == choice
+    assert row["flops"] == 2 * 16 * width * 2048 * 2049 / 2
+
+
+def test_a_short_cached_prefix_is_attended_on_the_latent(capsys):
+    arguments = ("--model", DEEPSEEK, "--gpu", "h200", "--tp", "8", "--page-size", "64", "--backend", "fa3", "--json")
+    _, short, _ = run(capsys, "predict", "--batch-spec", "q2ks6k", *arguments)
+    _, long, _ = run(capsys, "predict", "--batch-spec", "q2ks16k", *arguments)
+    assert [json.loads(out)[0]["mla_form"] for out in (short, long)] == ["absorbed", "expanded"]

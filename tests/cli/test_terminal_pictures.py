@@ -2,11 +2,13 @@
 
 import pytest
 
-from cli.score_matrix import binary, score_matrix_bytes, score_matrix_words
+from cli.score_matrix import binary, score_matrix_words
 from cli.sweep_picture import MARKS, draw, sweep_picture
 from cli.wave_picture import LAUNCH, MERGE, TILES, WIDTH, wave_lines
 from costmodel import Attention, Batch
 from costmodel.explain import explain
+from costmodel.machine import machine_of
+from costmodel.score_matrix import stored_scores
 from hwprofiles import load_profile
 
 H200 = load_profile("h200")
@@ -69,8 +71,9 @@ def test_many_kinds_of_slots_fit_twelve_lines():
 
 def test_the_scores_of_32k_tokens_take_two_gib_a_head():
     prompt = Batch.extend([32768], [32768])
-    assert score_matrix_bytes(GQA, prompt) == 2 * 2**30
-    words = score_matrix_words(GQA, prompt)
+    stored = stored_scores(GQA, prompt, machine_of(H200))
+    assert stored.head_bytes == 2 * 2**30
+    words = score_matrix_words(stored)
     assert "2 GiB a head, 64 GiB for 32 heads" in words
     assert "inputs and output are 640 MiB" in words
 
