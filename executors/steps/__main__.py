@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -65,11 +66,12 @@ def run(options: argparse.Namespace) -> int:
     chosen = find(options.only)
     environment = detect(options.device)
     end = time.monotonic() + options.budget_seconds
+    known: set[tuple[object, ...]] = set()
     for index, cases in enumerate(chosen):
         left = end - time.monotonic()
         share = left * len(cases.cases) / sum(len(c.cases) for c in chosen[index:])
         if left > 0:
-            _run_model(options, cases, environment, time.monotonic() + share)
+            _run_model(options, cases, environment, _Left(time.monotonic() + share, known))
     return 0
 
 
@@ -96,8 +98,16 @@ def fit(options: argparse.Namespace) -> int:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"check": check, "run": run, "pack": pack, "fit": fit}
 
 
-def _run_model(options: argparse.Namespace, cases: ModelCases, environment: Environment, end: float) -> None:
-    started = time.monotonic()
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What a model may still use, and what need not be measured again."""
+
+    end: float
+    known: set[tuple[object, ...]]
+
+
+def _run_model(options: argparse.Namespace, cases: ModelCases, environment: Environment, left: "_Left") -> None:
+    started, end = time.monotonic(), left.end
     bench = StepBench(_shape(options, cases, options.layers or cases.layers), environment)
     say(f"[{cases.model}] weights in {time.monotonic() - started:.1f} s")
     part_end = started + (end - started) * options.parts_share
@@ -105,7 +115,7 @@ def _run_model(options: argparse.Namespace, cases: ModelCases, environment: Envi
         if time.monotonic() > part_end:
             say(f"[{cases.model}] parts from {tokens} tokens on left out")
             break
-        for part in bench.parts(tokens):
+        for part in bench.parts(tokens, left.known):
             records.append(options.out / "parts.jsonl", part)
     bench.release()
     say(f"[{cases.model}] parts after {time.monotonic() - started:.1f} s")

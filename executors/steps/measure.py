@@ -28,6 +28,8 @@ LEAST_CALLS = 8
 """Even long calls take turns over that many layers, so that no weights are left in the device's cache."""
 ATTENTION_SETTLE = 0.03
 PART_SETTLE, BUSY_SETTLE = 0.02, 0.1
+COARSE_TOKENS = (1, 8, 32, 128, 256, 512, 1024, 2048, 4096, 8192)
+"""Tokens that kernels between products are measured with: their times are nearly a line."""
 BUSY_TOKENS = 512
 """Tokens from which on products load the matrix units enough for the clock to move."""
 
@@ -48,9 +50,13 @@ class StepBench:
         """Compare one step's logits with the reference, then measure it."""
         return self._record(case, compare_with_reference(self._stack(case.batch(), case.backend)))
 
-    def parts(self, tokens: int) -> Iterator[PartRecord]:
-        """Measure every part over `tokens` tokens."""
+    def parts(self, tokens: int, known: set[tuple[object, ...]]) -> Iterator[PartRecord]:
+        """Measure every part over `tokens` tokens whose sizes are not among those known, and add them."""
         for part in parts_of(self._shape, self._weights, tokens, self._device):
+            sizes = (part.kind, part.tokens, part.n, part.k)
+            if sizes in known or (part.k == 0 and tokens not in COARSE_TOKENS):
+                continue
+            known.add(sizes)
             busy = part.kind == "gemm" and tokens >= BUSY_TOKENS
             yield self._part(part, Timer(self._device, settle_seconds=BUSY_SETTLE if busy else PART_SETTLE))
 

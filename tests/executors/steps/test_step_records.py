@@ -14,7 +14,7 @@ from executors.steps.cases import Case, ModelCases
 from executors.steps.measure import StepBench
 from executors.steps.parts import parts_of
 
-SMALL = ModelCases("small", 1, (Case("3q1s20", "torch_native", 4), Case("q6s9_2q1s12", "torch_native", 4)), (1, 5))
+SMALL = ModelCases("small", 1, (Case("3q1s20", "torch_native", 4), Case("q6s9_2q1s12", "torch_native", 4)), (1, 5, 8))
 
 
 @pytest.fixture
@@ -40,8 +40,10 @@ def test_a_run_leaves_steps_and_parts_that_can_be_read(models: Path, tmp_path: P
         assert (step.layers, step.to_batch().layers, step.model) == (2, 2, "small")
         assert step.implementation == "torch"
     names = {"qkv", "o", "gate_up", "down", "head", "embed", "argmax", "add_norm", "gate", "rotate", "kv_write"}
-    for tokens in (1, 5):
+    for tokens in (1, 8):
         assert {part.name for part in parts if part.tokens == tokens} == names
+    assert {part.part for part in parts if part.tokens == 5} == {"gemm"}
+    assert len({(part.part, part.n, part.k, part.tokens) for part in parts}) == len(parts)
     packed = tmp_path / "packed"
     assert run("pack", "--models", out, "--out", packed) == 0
     assert records.read_steps(packed) == steps
