@@ -1,6 +1,6 @@
 """From what was predicted and measured to a row of the configuration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel import Prediction
@@ -11,6 +11,7 @@ from tuner.row import Choice, Counts, Row, Status, Tried
 from tuner.session import Known
 from tuner.space import Space
 from tuner.spec import spec_of
+from tuner.unmeasured import choose_unmeasured
 from tuner.verdict import Times, Verdict, decide
 from tuner.workload import Workload
 
@@ -43,8 +44,8 @@ def assemble(workload: Workload, found: Findings) -> Row:
     libraries = [c for c in space.candidates if c.backend not in OWN_BACKENDS]
     others = decide(libraries, default, found.times)
     sglang = decide(reachable, default if default in reachable else None, found.times)
-    best = verdict.best if verdict else _by_prediction(space, found.predictions)
-    ours = sglang.best if sglang else (_fastest_predicted(reachable, found.predictions) if reachable else None)
+    best = verdict.best if verdict else _unmeasured(space.candidates, found) or default
+    ours = sglang.best if sglang else _unmeasured(reachable, found)
     pick = _Picker(found)
     notes = [*found.notes]
     if verdict and verdict.unsteady:
@@ -112,18 +113,13 @@ def _tried(found: Findings, key: str) -> Tried:
     return Tried(measured_us=1e6 * timing(found.times[key]).seconds, predicted_us=predicted)
 
 
-def _by_prediction(space: Space, predictions: Mapping[str, Prediction | None]) -> Candidate:
-    """The default, unless the whole interval of another candidate lies below the default's."""
-    fastest = _fastest_predicted(space.candidates, predictions)
-    a, b = predictions.get(fastest.key), predictions.get(space.default.key)
-    return fastest if a and b and a.high < b.low else space.default
-
-
-def _fastest_predicted(
-    candidates: "tuple[Candidate, ...] | list[Candidate]", predictions: Mapping[str, Prediction | None]
-) -> Candidate:
-    known = [(p.seconds, i) for i, c in enumerate(candidates) if (p := predictions.get(c.key)) is not None]
-    return candidates[min(known)[1]] if known else candidates[0]
+def _unmeasured(candidates: Sequence[Candidate], found: Findings) -> Candidate | None:
+    """The predicted choice; the default, or the first where it is not among them, when those that ran all failed."""
+    default = found.space.default
+    if not candidates:
+        return None
+    default = default if default in candidates else candidates[0]
+    return default if found.known else choose_unmeasured(candidates, default, found.predictions)
 
 
 def _gain(verdict: Verdict | None, default: Candidate, times: Times) -> float | None:

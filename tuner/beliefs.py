@@ -75,6 +75,12 @@ class Beliefs:
         self._sigma: NDArray[np.float64] = np.array([p.sigma for p in priors])
         self._cov = np.outer(self._sigma, self._sigma) * _correlation(candidates)
 
+    def advantage(self, key: str, over: str) -> float:
+        """Predicted log gain of a candidate over another one, in standard errors of that gain."""
+        a, b = self._index[key], self._index[over]
+        variance = self._cov[a, a] + self._cov[b, b] - 2 * self._cov[a, b]
+        return float((self._mean[b] - self._mean[a]) / math.sqrt(max(variance, MEASUREMENT_SIGMA**2)))
+
     def given(self, measured: Mapping[str, float]) -> dict[str, Belief]:
         """Beliefs after some candidates were measured (key to seconds)."""
         rows = [self._index[key] for key in measured if key in self._index]

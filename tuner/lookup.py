@@ -9,12 +9,17 @@ from typing import Literal
 
 from costmodel import Attention, Batch, rank
 from costmodel.record import RecordedDevice
+from executors.outcome import Candidate
 from hwprofiles import Profile, ProfileError, load_profile
 from tuner.configuration import Configuration, ConfigurationError, read
+from tuner.defaults import engine_defaults
 from tuner.filename import configuration_name
 from tuner.outdated import installed, mark_outdated
+from tuner.plain_model import plain_model
 from tuner.policy import Policy, PolicyChoice
 from tuner.reachable import OWN_BACKENDS
+from tuner.space import pick_default
+from tuner.unmeasured import choose_unmeasured
 from tuner.versions import device_differences
 
 FOLDER_VARIABLE = "ATTNROOF_CONFIG_FOLDER"
@@ -102,13 +107,24 @@ class ModelFallback:
     profile: Profile
 
     def __call__(self, attention: Attention, batch: Batch) -> PolicyChoice | None:
-        """The fastest predicted choice that an engine knows."""
-        for row in rank(attention, batch, profile=self.profile):
-            if row.prediction is not None and row.backend not in OWN_BACKENDS:
-                p = row.prediction
-                text = f"the cost model alone ({p.evidence}); {p.implementation} {p.implementation_version}"
-                return PolicyChoice(row.backend, dict(row.knobs), "model", text, 1e6 * p.seconds)
-        return None
+        """SGLang's own choice, or a predicted one where its gain exceeds the uncertainty."""
+        rows = [
+            (Candidate(row.backend, dict(row.knobs)), row.prediction)
+            for row in rank(attention, batch, profile=self.profile)
+            if row.prediction is not None and row.backend not in OWN_BACKENDS
+        ]
+        if not rows:
+            return None
+        candidates, predictions = [c for c, _ in rows], {c.key: p for c, p in rows}
+        default = pick_default([c for c in candidates if not c.knobs], self._defaults(attention, batch))
+        chosen = choose_unmeasured(candidates, default, predictions)
+        p = predictions[chosen.key]
+        how = "SGLang's default: no predicted gain exceeds its uncertainty" if chosen == default else "the fastest"
+        text = f"the cost model alone ({p.evidence}), {how}; {p.implementation} {p.implementation_version}"
+        return PolicyChoice(chosen.backend, dict(chosen.knobs), "model", text, 1e6 * p.seconds)
+
+    def _defaults(self, attention: Attention, batch: Batch) -> tuple[str, ...]:
+        return engine_defaults(plain_model(attention), self.profile, 1, batch.page_size)(batch.phase)
 
 
 def cache_folder() -> Path:
