@@ -91,8 +91,9 @@ def closed(lookup: StepLookup, memory: Memory, concurrency: int, rounds: int) ->
 
 def row(name: str, rates: Rates, simulated: tuple[float, float | None, float, float]) -> None:
     ttft, start, tpot, tokens = simulated
+    started = "" if start is None else f"{start * 1e3:.1f}"
     print(
-        f"{name:15}  {rates.ttft_seconds * 1e3:7.1f}  {ttft * 1e3:6.1f}  {'' if start is None else f'{start * 1e3:.1f}':>10}"
+        f"{name:15}  {rates.ttft_seconds * 1e3:7.1f}  {ttft * 1e3:6.1f}  {started:>10}"
         f"  {rates.tpot_seconds * 1e3:7.2f}  {tpot * 1e3:6.2f}  {rates.tokens_per_s:7.0f}  {tokens:6.0f}"
     )
 

@@ -31,13 +31,13 @@ def advice_json(advice: "Advice", asked: "Asked", recorded: "Recorded", model: s
         "rate": advice.load.rate,
         "goal": advice.goal,
         "verdict": advice.verdict,
-        "recommended": advice.recommended.name,
+        "recommended": advice.pair.name,
         "ahead": advice.ahead.name,
         "approximate": list(advice.notes),
         "to_be_sure": list(to_be_sure(advice, model)),
         "choices": [choice_json(choice, recorded) for choice in advice.choices],
         "sglang_default": choice_json(advice.default, recorded) if advice.default else None,
-        "sglang_default_reason": advice.default_reason,
+        "sglang_default_reason": advice.missing.why if advice.missing else None,
         "refused": {name: list(reasons) for name, reasons in advice.refused.items()},
         "pareto": [point_json(p) for p in front(points(asked, pairs, advice.load, recorded.seconds))],
         "disaggregated": apart_json(apart) if apart else None,
@@ -139,13 +139,13 @@ def launch_plan(advice: "Advice", engine: str) -> "LaunchPlan":
     """Give the launch line of the recommended pair for an engine."""
     from costmodel import LaunchChoice, LaunchRefused, vllm_launch
 
-    chosen = advice.recommended
+    pair = advice.pair
     if engine == "sglang":
-        return chosen.pair.plan
+        return pair.plan
     choice = LaunchChoice(
-        chosen.pair.prefill,
-        chosen.pair.decode,
-        chosen.pair.page_size,
+        pair.prefill,
+        pair.decode,
+        pair.page_size,
         advice.asked.kv_cache_dtype,
         tensor_parallel=advice.asked.parallel.tp,
     )

@@ -1,7 +1,8 @@
 """From kernels to requests: what attention backends mean for TTFT, TPOT, throughput and memory of a server."""
 
-from costmodel.serving.advise import Advice, Choice, Goal, Slo, advise, to_be_sure
+from costmodel.serving.advise import Advice, advise, to_be_sure
 from costmodel.serving.architecture import Architecture, read_architecture
+from costmodel.serving.choice import Choice, Slo
 from costmodel.serving.choices import Asked, Pair, default_pair, find_pairs
 from costmodel.serving.deployment import Deployment, Parallel
 from costmodel.serving.layers import measured_key
@@ -10,6 +11,7 @@ from costmodel.serving.memory import DoesNotFit, Memory, memory_of
 from costmodel.serving.pareto import Disaggregated, Point, disaggregate, front, points
 from costmodel.serving.service import Rates, Service, serve
 from costmodel.serving.step import Step, StepModel
+from costmodel.serving.verdict import Goal
 from costmodel.serving.weights import RankWeights, rank_weights
 
 __all__ = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from costmodel.layer_group import Model
 from costmodel.serving.feed_forward import Experts, dense_widths, gated, moe_layers, read_experts
 from costmodel.serving.linear_mixers import LinearMixer, read_linear
+from costmodel.serving.served_attention import is_block_sparse
 from costmodel.serving.sizes import VOCABULARY, Sizes
 
 
@@ -78,6 +79,8 @@ def _notes(model: Model, experts: Experts | None, linear: LinearMixer | None) ->
         )
     if experts is not None and experts.latent_size:
         notes.append(f"routed experts work on a latent of {experts.latent_size}; both projections are counted")
+    if any(is_block_sparse(group.attention) for group in model.layer_groups):
+        notes.append("block-sparse layers run on kernels of their own; they are taken as a window over as many tokens")
     if any(group.kv_compression > 1 for group in model.layer_groups):
         notes.append("compressed attention: its compressors are counted as products, their pooling is not")
     if Sizes(model).optional("hc_mult"):

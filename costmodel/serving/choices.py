@@ -50,6 +50,11 @@ class Pair:
     plan: LaunchPlan
     notes: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """Both backends, one name where they are the same."""
+        return self.prefill if self.prefill == self.decode else f"{self.prefill} + {self.decode}"
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:

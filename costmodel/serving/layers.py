@@ -6,11 +6,13 @@ from dataclasses import replace
 from costmodel.attention import Attention
 from costmodel.batch import Batch
 from costmodel.calibration import HALF_WIDTH
+from costmodel.layer_group import LayerGroup
 from costmodel.mla_form import form_for
 from costmodel.predict import predict
 from costmodel.prediction import Evidence
 from costmodel.serving.deployment import PREFILL_KERNELS, Deployment
 from costmodel.serving.kernels import Time
+from costmodel.serving.served_attention import as_served, is_block_sparse, selecting_seconds, with_entries
 from costmodel.workload import workload_key
 
 ORDER: tuple[Evidence, ...] = ("measured", "calibrated", "others", "structure")
@@ -40,7 +42,7 @@ class LayerTimes:
         evidence: Evidence = "measured"
         seconds = low = high = 0.0
         for group in self._groups:
-            once, call = self._call(group.attention, batch)
+            once, call = self._call(group, batch)
             plan = max(plan, once)
             seconds += group.layers * call.seconds
             low += group.layers * call.low
@@ -49,12 +51,17 @@ class LayerTimes:
         half = HALF_WIDTH["others"]
         return Time(plan, plan / (1 + half), plan * (1 + half), "others"), Time(seconds, low, high, evidence)
 
-    def _call(self, attention: Attention, batch: Batch) -> tuple[float, Time]:
+    def _call(self, group: LayerGroup, batch: Batch) -> tuple[float, Time]:
         decode = batch.phase == "decode"
         prefill = self._deployment.prefill
         backend = self._deployment.decode if decode else PREFILL_KERNELS.get(prefill, prefill)
-        form = form_for(attention, batch.phase)
-        p = predict(form, batch, backend=backend, profile=self._deployment.profile)
+        form = form_for(as_served(group, decode, max(batch.kv_lens)), batch.phase)
+        profile = self._deployment.profile
+        p = predict(form, with_entries(group, batch), backend=backend, profile=profile)
+        if is_block_sparse(group.attention):
+            seconds = p.seconds + selecting_seconds(group, batch, profile.require("memory_bytes_per_s"))
+            half = HALF_WIDTH["structure"]
+            return p.plan_seconds, Time(seconds, seconds / (1 + half), seconds * (1 + half), "structure")
         found = self._measured.get(measured_key(backend, form, batch))
         if found is None:
             return p.plan_seconds, Time(p.seconds, p.low, p.high, p.evidence)

@@ -9,6 +9,7 @@ from costmodel.mla_form import form_for
 from costmodel.predict import predict
 from costmodel.serving.deployment import PREFILL_KERNELS
 from costmodel.serving.memory import Memory, captured_size
+from costmodel.serving.served_attention import as_served, entries, selecting_seconds
 from costmodel.serving.step import StepModel
 from costmodel.sweep import sweep
 
@@ -98,11 +99,15 @@ class StepLookup:
         return row[index] + share * (row[index + 1] - row[index])
 
     def _row(self, batch: int) -> list[float]:
-        pairs = np.array([(batch, length) for length in self._lengths], dtype=np.int64)
-        total = np.zeros(len(pairs))
+        total = np.zeros(len(self._lengths))
+        bandwidth = self._deployment.profile.require("memory_bytes_per_s")
         for group in self._deployment.groups:
+            pairs = np.array([(batch, max(1, round(entries(group, n)))) for n in self._lengths], dtype=np.int64)
+            total += group.layers * np.array(
+                [selecting_seconds(group, Batch.decode([n]), bandwidth) * batch for n in self._lengths]
+            )
             total += group.layers * sweep(
-                group.attention,
+                as_served(group, True, self._longest),
                 pairs,
                 backend=self._deployment.decode,
                 profile=self._deployment.profile,
@@ -133,7 +138,7 @@ class StepLookup:
             backend = self._deployment.decode if decode else self._prefill
             page = self._deployment.page_size
             asked = Batch.decode([2] * batch, page) if decode else Batch.extend([2] * batch, [2] * batch, page)
-            form = form_for(self._deployment.groups[0].attention, asked.phase)
+            form = form_for(as_served(self._deployment.groups[0], decode, 2), asked.phase)
             estimate = predict(form, asked, backend=backend, profile=self._deployment.profile)
             found = self._plans[key] = estimate.plan_seconds
         return found

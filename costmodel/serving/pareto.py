@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.errors import Incompatible
-from costmodel.serving.advise import Choice
+from costmodel.serving.choice import Choice
 from costmodel.serving.choices import Asked, Pair
 from costmodel.serving.load import Load
 from costmodel.serving.memory import DoesNotFit, memory_of

@@ -20,8 +20,9 @@ from costmodel.serving import (
     points,
     to_be_sure,
 )
-from costmodel.serving.advise import better_by, by_reason, decide, metric, supported_first
+from costmodel.serving.advise import by_reason
 from costmodel.serving.choices import Asked, default_pair
+from costmodel.serving.verdict import Missing, better_by, decide, metric, supported_first
 
 LOAD = Load(1024, 256, concurrency=16)
 
@@ -111,7 +112,7 @@ def test_what_nobody_measured_comes_after_what_somebody_did(advice):
     missing = variant(advice.default, 2.0, missed=("TPOT",))
     assert supported_first([missing, guessed, known]) == [known, guessed, missing]
     assert supported_first([guessed]) == [guessed]
-    assert decide("throughput", [guessed, known], None, "refused")[0] is known
+    assert decide("throughput", [guessed, known], None, Missing("refused", "refused"))[0] is known
 
 
 def test_what_nobody_measured_is_never_recommended(advice):
@@ -165,8 +166,10 @@ def test_a_default_that_misses_the_slo_is_left(advice):
 def test_a_default_that_cannot_be_predicted_is_said():
     found = advise(asked("Llama-4-Scout-17B-16E-Instruct", tp=8), Load(512, 64, concurrency=4))
     assert found.default is None
+    assert "keep SGLang's default fa3 or measure: it cannot be predicted here" in found.verdict
     assert "chunked attention" in found.verdict
     assert found.recommended is found.choices[0]
+    assert found.pair.name == "fa3"
 
 
 def test_pairs_that_miss_the_slo_come_last_and_say_so():
