@@ -33,10 +33,12 @@ class Structure:
     """Whether an extend tile holds all query heads of a KV head."""
     quantizes_queries: bool = False
     """Whether queries are cast to the dtype of an fp8 cache, so that the products run in it."""
+    splits_from: tuple[int, int] = (0, 0)
+    """Compute capability from which the kernels split KV at all."""
 
 
 STRUCTURES: dict[str, Structure] = {
-    "fa4": Structure((128, 128), (256, 128), "fill", least_tiles=5),
+    "fa4": Structure((128, 128), (256, 128), "fill", least_tiles=5, splits_from=(10, 0)),
     "trtllm_mha": Structure((16, 128), (256, 128), "fill", least_tiles=2, packs_extend=False, quantizes_queries=True),
     "trtllm_mla": Structure((64, 128), (128, 128), "fill", least_tiles=2),
     "cutedsl_mla": Structure((128, 128), (128, 128), "fill", most=32),
@@ -70,9 +72,10 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         tiles.append((query_tiles(attention, min(q, seen), seen, (rows, keys), group), count))
     units = heads * sum(len(t) * count for t, count in tiles)
     longest = max(max(t) for t, _ in tiles)
-    splits = _splits(structure, call, units, longest * keys) if few else 1
+    able = machine.capability >= structure.splits_from
+    splits = _splits(structure, call, units, longest * keys) if few and able else 1
     splits = 1 if longest < structure.least_tiles else min(splits, longest, structure.most)
-    if call.knobs.get("num_splits"):
+    if able and call.knobs.get("num_splits"):
         splits = min(call.number("num_splits"), longest)
     jobs: list[Job] = []
     for counts, count in tiles:
@@ -105,7 +108,7 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         requests=batch.size,
         extra_seconds=indexer,
         workspace_bytes=int(out_rows * splits * row_bytes) if splits > 1 else 0,
-        splittable=structure.splits == "fill",
+        splittable=structure.splits == "fill" and able,
     )
 
 
