@@ -87,23 +87,36 @@ def document(
     }
 
 
+COLUMNS = ("rows", "mean", "p50", "p95", "<=10%", "time", "short", "long", "in 90%", "roof", "2 con", "noise")
+BASELINES = 3
+"""Last columns, which are left out of a narrow terminal."""
+NARROW = 96
+LEGEND = (
+    "rows off by at most 10 % (<=10%); mean weighted by time (time), of calls below 30 us (short) and "
+    "from 30 us (long); rows inside the 90 % interval"
+)
+LEGEND_BASELINES = "mean error of the plain roofline (roof) and of one with two fitted constants (2 con); spread of the records (noise)"
+
+
 def print_device(name: str, groups: "dict[tuple[str, ...], Summary]", total: "Summary") -> None:
-    """Print the errors of one device."""
+    """Print the errors of one device, as wide as the terminal is."""
     from rich.table import Table
 
-    from cli.output import print_table
+    from cli.output import stdout_console
 
-    table = Table(title=f"{name}: estimates against records, errors in %", title_justify="left")
-    table.add_column("backend", no_wrap=True, min_width=15)
-    table.add_column("phase", no_wrap=True, min_width=6)
-    heads = ("rows", "mean", "median", "p95", "<=10 %", "by time", "<30 us", ">=30 us", "coverage")
-    for head in (*heads, "roofline", "2 constants", "noise"):
-        table.add_column(head, justify="right")
+    console = stdout_console()
+    shown = len(COLUMNS) if console.width >= NARROW else len(COLUMNS) - BASELINES
+    title = f"{name}: estimates against records, errors in %"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("backend", no_wrap=True)
+    table.add_column("phase", no_wrap=True)
+    for head in COLUMNS[:shown]:
+        table.add_column(head, justify="right", no_wrap=True)
     for (backend, phase), summary in groups.items():
-        table.add_row(backend, phase, *cells(summary))
-    table.add_section()
-    table.add_row("all", "", *cells(total))
-    print_table(table)
+        table.add_row(backend, phase, *cells(summary)[:shown])
+    table.add_row("all", "", *cells(total)[:shown])
+    console.print(table)
+    console.print(LEGEND if shown < len(COLUMNS) else f"{LEGEND}; {LEGEND_BASELINES}")
 
 
 def cells(s: "Summary") -> list[str]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from cli.commands.accuracy import accuracy
@@ -45,6 +46,18 @@ def test_prints_and_counts_damage(records):
     assert result.exit_code == 0
     assert "fa3" in result.stdout
     assert "1 damaged" in result.stderr
+
+
+@pytest.mark.parametrize(("width", "baselines"), [(80, False), (100, True), (120, True)])
+def test_the_table_is_readable_at_every_width(records, monkeypatch, width, baselines):
+    def console():
+        return Console(width=width, highlight=False, markup=False)
+
+    monkeypatch.setattr("cli.output.stdout_console", console)
+    shown = run("--records", str(records)).stdout
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert ("noise" in shown) == baselines
 
 
 def test_json(records):
