@@ -117,8 +117,7 @@ def open_store(url: str | None, *, wait: bool = False) -> Store:
     if sqlite:
         _check_sqlite(parsed.database)
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
-    if not sqlite and parsed.drivername == "postgresql":
-        url = parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    url = driver_url(url)
     until = time.monotonic() + START_PATIENCE
     while True:
         try:
@@ -134,6 +133,14 @@ def open_store(url: str | None, *, wait: bool = False) -> Store:
             if time.monotonic() > until or not _is_restarting(error, wait):
                 raise StoreError(f"cannot open the storage {make_url(url)!s}: {_first_line(error)}") from None
             time.sleep(0.2)
+
+
+def driver_url(url: str) -> str:
+    """Name psycopg 3 in a plain postgresql:// URL."""
+    parsed = make_url(url)
+    if parsed.drivername != "postgresql":
+        return url
+    return parsed.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
 
 
 def file_system_of(path: Path, mounts: str | None = None) -> str:

@@ -23,6 +23,7 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with studies
 WorkerOption = Annotated[bool, typer.Option("--worker", help="Share the studies with other workers.")]
 PlanOption = Annotated[bool, typer.Option("--plan-only", help="Say what would be run and how long it takes.")]
 OutOption = Annotated[str, typer.Option("--out", help="Folder for configurations, records and the study.")]
+BackendOption = Annotated[list[str] | None, typer.Option("--backend", help="Only this backend; may be repeated.")]
 DtypeOption = Annotated[
     Literal["auto", "bf16", "fp16", "fp32"], typer.Option("--dtype", help="auto: the model's; on a CPU by measurement.")
 ]
@@ -32,6 +33,7 @@ def tune(
     model: ModelOption,
     device: DeviceOption = None,
     batch_spec: SpecOption = None,
+    backend: BackendOption = None,
     effort: EffortOption = "quick",
     trials: TrialsOption = None,
     budget_seconds: SecondsOption = None,
@@ -59,19 +61,26 @@ def tune(
     from tuner.events import Note
     from tuner.job import Asked, prepare_job
     from tuner.plan import plan_run
+    from tuner.presence import presence
     from tuner.setup import Options, device_profile, first_device, make_provenance
-    from tuner.tune import NothingRuns, check_new
+    from tuner.tune import NothingRuns, check_folder, check_new
     from tuner.tune import tune as run
 
     budget = Budget(trials, budget_seconds)
     if device == "all":
         end_all(run_workers(sys.argv[1:], trials))
         return
-    check_input(model, batch_spec or [])
+    check_input(model, batch_spec or [], backend or [])
     device = device or first_device()
     options = Options(device, Path(out), storage, study, effort, seed, worker=worker, dry=plan_only)
     asked = Asked(model, tuple(batch_spec or ()), tp, page_size, kv_cache_dtype, dtype)
-    with progress() as observe, IsolatedMeasurer(device) as measurer:
+    if not plan_only:
+        check_folder(options.out)
+    with (
+        presence(options.storage_url, study, shared=worker),
+        progress() as observe,
+        IsolatedMeasurer(device, backend or None) as measurer,
+    ):
         profile = device_profile(device, lambda text: observe(Note(text)))
         job = prepare_job(asked, options, measurer, profile, observe)
         if plan_only:
@@ -94,13 +103,16 @@ def tune(
         show(result, device)
 
 
-def check_input(model: str, specs: list[str]) -> None:
-    """Refuse a model or batch that cannot be read before the device is opened and calibrated."""
+def check_input(model: str, specs: list[str], backends: list[str]) -> None:
+    """Refuse a model, batch or backend that cannot be read before the device is opened and calibrated."""
     from costmodel import load_model, parse_batch_spec
+    from executors.registry import get_backend
 
     load_model(model)
     for spec in specs:
         parse_batch_spec(spec)
+    for name in backends:
+        get_backend(name)
 
 
 def end_all(code: int) -> None:

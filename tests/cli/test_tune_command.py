@@ -11,6 +11,8 @@ from cli.main import main
 from executors.outcome import Failed
 from executors.simulated import SimulatedMeasurer
 from hwprofiles import load_profile
+from tuner.configuration import ConfigurationError
+from tuner.presence import presence
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "models" / "Qwen3-0.6B")
 H200 = load_profile("h200")
@@ -21,8 +23,8 @@ BACKENDS = ("fa3", "flashinfer", "triton")
 class Simulated(SimulatedMeasurer):
     """A simulated H200 in the place of the worker process."""
 
-    def __init__(self, device: str = "cuda:0", **options: Any) -> None:
-        super().__init__(H200, backends=BACKENDS, **options)
+    def __init__(self, device: str = "cuda:0", backends: list[str] | None = None, **options: Any) -> None:
+        super().__init__(H200, backends=backends or BACKENDS, **options)
 
     def __enter__(self) -> "Simulated":
         return self
@@ -89,6 +91,43 @@ def test_an_existing_study_needs_resume(tmp_path: Path, capsys: pytest.CaptureFi
     assert tune(tmp_path, "--study", "another") == 0
 
 
+def test_only_the_backends_that_were_asked_for_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune(tmp_path, "--backend", "triton", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["best"]["backend"] for row in rows} == {"triton"}
+
+
+@pytest.mark.parametrize(("more", "other"), [((), "another attnroof tune"), (("--worker",), "without --worker")])
+def test_two_runs_do_not_measure_at_the_same_time(
+    more: tuple[str, ...], other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with presence(f"sqlite:///{tmp_path / 'study.db'}", "attnroof", shared=False):
+        assert tune(tmp_path, "--resume", *more) == 2
+    error = capsys.readouterr().err
+    assert other in error
+    assert not (tmp_path / "records.jsonl").exists()
+    assert tune(tmp_path, "--resume", *more) == 0
+
+
+def test_workers_get_along_and_keep_a_run_by_itself_out(tmp_path: Path) -> None:
+    with presence(f"sqlite:///{tmp_path / 'study.db'}", "attnroof", shared=True):
+        assert tune(tmp_path, "--worker") == 0
+        assert tune(tmp_path, "--resume") == 2
+        assert tune(tmp_path, "--study", "another") == 0
+
+
+def test_a_folder_that_cannot_be_written_is_met_before_the_device_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise ConfigurationError(f"cannot write {path}: Read-only file system")
+
+    monkeypatch.setattr("tuner.tune.write_atomically", full)
+    monkeypatch.setattr("tuner.setup.detect_profile", lambda device: pytest.fail("the device was opened"))
+    assert tune(tmp_path) == 2
+    assert "Read-only file system" in capsys.readouterr().err
+
+
 def test_trials_are_a_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(tmp_path, "--trials", "4", "--json") == 0
     assert json.loads(capsys.readouterr().out)["trials"] <= 4
@@ -111,6 +150,7 @@ def test_plan_only_runs_and_writes_nothing(tmp_path: Path, capsys: pytest.Captur
         (["--model", "/nonexistent"], "nonexistent"),
         (["--batch-spec", "nonsense"], "nonsense"),
         (["--storage", "nonsense"], "not a URL"),
+        (["--backend", "fa33"], "fa3"),
         (["--tp", "7"], "multiple of tp"),
         (["--batch-spec", "4000q1s1024k"], "memory"),
         (["--out", "/proc/nothing"], "/proc/nothing"),
