@@ -13,6 +13,9 @@ GQA_WEIGHTS = tuple(3.0 if pair in ((32, 8), (64, 8), (8, 1), (16, 2), (40, 8), 
 
 MLA = tuple(Attention.mla(heads) for heads in (128, 64, 32, 16, 8))
 """DeepSeek V3 and Kimi K2 at TP 1 to 16."""
+MLA_FP8 = tuple(Attention.mla(heads, kv_dtype="fp8_e4m3") for heads in (128, 64, 16))
+SPARSE = tuple(Attention.sparse(layer, top_k=2048) for layer in MLA_FP8[:2])
+"""DeepSeek V3.2's selection at TP 1 and 2; TP 8 pads to 64 heads."""
 
 FP8 = tuple(Attention(qo, kv, 128, kv_dtype="fp8_e4m3") for qo, kv in ((32, 8), (64, 8), (8, 1), (40, 8), (16, 16)))
 HALF = tuple(Attention(qo, kv, 128, dtype="fp16", kv_dtype="fp16") for qo, kv in ((32, 8), (16, 2)))

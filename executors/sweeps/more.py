@@ -29,6 +29,14 @@ def more(random: Random) -> Iterator[Workload]:
             yield from grown(1, partial(kind, random, pick(random, layers.GQA, layers.GQA_WEIGHTS)))
 
 
+def latent(random: Random) -> Iterator[Workload]:
+    """Absorbed MLA over fp8 caches, all of it and selections of 2048 tokens."""
+    spans = (Span(1, 256), Span(512, 65536))
+    for layer in (*layers.MLA_FP8, *layers.SPARSE):
+        yield from grown(6, partial(decode_of, random, layer, *spans, breadth=0, pages=(64,)))
+        yield from grown(1, partial(verify, random, layer, pages=(64,)))
+
+
 def fa4(random: Random) -> Iterator[Workload]:
     """Few layers, since the CuTe DSL compiles each for seconds, in every phase."""
     spans = (Span(1, 256), Span(256, 65536))

@@ -20,7 +20,7 @@ def has_module(backend: str, attention: Attention, batch: Batch) -> bool:
     if attention.dtype != "bf16" or attention.logit_soft_cap is not None:
         return False
     if attention.is_latent:
-        return True
+        return attention.kv_dtype == "bf16"
     special = attention.sliding_window is not None or attention.kv_dtype != "bf16"
     return attention.head_dim == attention.value_dim and attention.head_dim in ((128,) if special else FA2_DIMS)
 

@@ -9,7 +9,7 @@ from costmodel import Batch
 from executors.outcome import Candidate
 from executors.sweeps import layers
 from executors.sweeps.draw import PAGES, Span, lengths, pick
-from executors.sweeps.more import fa4, more
+from executors.sweeps.more import fa4, latent, more
 from executors.sweeps.shapes import (
     ALL,
     CACHE_BYTES,
@@ -138,5 +138,6 @@ SETS: dict[str, Callable[[Random], Iterator[Workload]]] = {
     "flex": _flex,
     "cpu": _cpu,
     "more": more,
+    "latent": latent,
     "fa4": fa4,
 }

@@ -137,28 +137,57 @@ def fake_fa4() -> dict[str, ModuleType]:
 
 
 def fake_flash_mla() -> ModuleType:
-    """`flash_mla` with dense decode."""
+    """`flash_mla` in SGLang's build: dense decode in bf16 and fp8, sparse decode over tokens of 656 bytes."""
     library: Any = ModuleType("flash_mla")
+    library.metadata_calls = 0
 
     class Schedule:
-        made = False
+        tile_scheduler_metadata: torch.Tensor | None = None
+        num_splits: torch.Tensor | None = None
 
     def get_mla_metadata():
         return Schedule(), None
 
+    def get_mla_decoding_metadata(
+        seqlens_k, num_q_tokens_per_head_k, h_k, h_q=None, is_fp8_kvcache=False, topk=None, use_legacy=False
+    ):
+        assert (h_k, is_fp8_kvcache, use_legacy) == (1, True, True)
+        library.metadata_calls += 1
+        return torch.full((2, 8), num_q_tokens_per_head_k), torch.zeros(len(seqlens_k) + 1)
+
     def flash_mla_with_kvcache(
         q, k_cache, block_table, cache_seqlens, head_dim_v, tile_scheduler_metadata, num_splits=None,
-        softmax_scale=None, causal=False,
+        softmax_scale=None, causal=False, is_fp8_kvcache=None, indices=None, use_legacy=False, descale_q=None,
+        descale_k=None,
     ):  # fmt: skip
         assert isinstance(tile_scheduler_metadata, Schedule)
-        tile_scheduler_metadata.made = True
+        assert use_legacy, "pass use_legacy=True to reach the kernels for compute capability 9.0"
         outs = []
+        if indices is not None:
+            assert (causal, is_fp8_kvcache, k_cache.shape[-1]) == (False, True, 656)
+            raw = k_cache.view(torch.uint8).flatten(0, 2)
+            latent = raw[:, :512].view(torch.float8_e4m3fn).float().view(-1, 4, 128)
+            scales = raw[:, 512:528].contiguous().view(torch.float32)
+            rope = raw[:, 528:].contiguous().view(torch.bfloat16).float()
+            tokens = torch.cat([(latent * scales[:, :, None]).flatten(1), rope], -1)
+            for i, rows in enumerate(indices):
+                for j, chosen in enumerate(rows):
+                    keys = tokens[chosen[chosen >= 0].long()][:, None].to(q.dtype)
+                    values = keys[..., :head_dim_v]
+                    outs.append(attend(q[i, j : j + 1], keys, values, scale=softmax_scale, causal=False))
+            return torch.stack(outs).view(*q.shape[:3], head_dim_v), None
+        if is_fp8_kvcache:
+            assert q.dtype == k_cache.dtype == torch.float8_e4m3fn
+            assert tile_scheduler_metadata.tile_scheduler_metadata[0, 0] == q.shape[1] * q.shape[2]
+            assert descale_q == descale_k == 1
+            q = q.to(torch.bfloat16)
         for i, length in enumerate(cache_seqlens.tolist()):
             keys = read_pages(k_cache, block_table[i], length)
             outs.append(attend(q[i], keys, keys[..., :head_dim_v], scale=softmax_scale, causal=causal))
         return torch.stack(outs), None
 
     library.get_mla_metadata = get_mla_metadata
+    library.get_mla_decoding_metadata = get_mla_decoding_metadata
     library.flash_mla_with_kvcache = flash_mla_with_kvcache
     return library
 

@@ -30,6 +30,8 @@ H200 = Profile(
 )
 GQA = Attention(8, 2, 64)
 MLA = Attention.mla(16)
+MLA_FP8 = Attention.mla(16, kv_dtype="fp8_e4m3")
+SPARSE = Attention.sparse(Attention.mla(64, kv_dtype="fp8_e4m3"), top_k=64)
 DECODE = Batch.decode([37, 100, 64], page_size=16)
 EXTEND = Batch.extend([20, 33], [20, 100], page_size=16)
 TREE = Batch.verify([40, 90], 4, topk=2, page_size=16)
@@ -86,6 +88,10 @@ CASES: list[tuple[Backend, Attention, Batch, Knobs]] = [
     (FlashInfer(), MLA, EXTEND, {}),
     (FlashMla(), MLA, Batch.decode([37, 100, 64], page_size=64), {}),
     (FlashMla(), MLA, CHAIN, {}),
+    (FlashMla(), MLA_FP8, Batch.decode([37, 100, 64], page_size=64), {}),
+    (FlashMla(), MLA_FP8, CHAIN, {}),
+    (FlashMla(), SPARSE, Batch.decode([37, 300, 64], page_size=64), {}),
+    (FlashMla(), SPARSE, CHAIN, {}),
 ]
 
 
@@ -202,6 +208,9 @@ def test_a_missing_library_is_no_implementation_and_leaves_a_hint(backend: Backe
         (FlashInfer(), Attention(8, 2, 96), DECODE, "head dims 96/96"),
         (FlashMla(), MLA, DECODE, "page size 16"),
         (FlashMla(), GQA, DECODE, "only absorbed MLA"),
+        (FlashMla(), Attention.sparse(MLA, top_k=2048), DECODE, "fp8 cache of 656 bytes a token only"),
+        (FlashMla(), Attention.sparse(MLA_FP8, top_k=2048), DECODE, "sparse attention with 16 heads"),
+        (FlashMla(), Attention.sparse(SPARSE, top_k=100), DECODE, "100 selected tokens"),
     ],
 )
 def test_a_rejection_says_why(backend: Backend, attention: Attention, batch: Batch, part: str) -> None:
@@ -225,3 +234,29 @@ def test_fa4_offers_split_counts_where_its_kernels_split() -> None:
     assert [knob.values[:3] for knob in Fa4().knobs(GQA, batch, b200)] == [(0, 1, 2)]
     assert Fa4().reject(Attention(8, 2, 256), batch, H200) == []
     assert any("at most 128" in reason for reason in Fa4().reject(Attention(8, 2, 256), batch, b200))
+
+
+def test_dense_fp8_mla_needs_sglangs_build_of_flashmla(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = Batch.decode([300], page_size=64)
+    monkeypatch.setattr(flashmla, "installed_version", lambda package: "1.0" if package == "sgl-flash-mla" else None)
+    assert FlashMla().implementation() == ("sgl_flash_mla", "1.0")
+    assert FlashMla().reject(MLA_FP8, batch, H200) == []
+    other = "tokenspeed-flashmla"
+    monkeypatch.setattr(flashmla, "installed_version", lambda package: "1.0" if package == other else None)
+    assert FlashMla().implementation() == ("flash_mla", "1.0")
+    assert any("only sgl-flash-mla" in reason for reason in FlashMla().reject(MLA_FP8, batch, H200))
+    assert FlashMla().reject(SPARSE, batch, H200) == []
+
+
+def test_flashmlas_fp8_schedule_is_made_once_a_step_in_the_buffers_of_a_captured_call(
+    libraries: dict[str, Any],
+) -> None:
+    inputs = make_inputs(MLA_FP8, Batch.decode([37, 100], page_size=64), "cpu", seed=1, slots=1)
+    prepared = FlashMla().prepare(inputs, {})
+    schedule = prepared.keep[0]
+    before = schedule.tile_scheduler_metadata
+    assert prepared.plan is not None
+    prepared.plan()
+    prepared.run(0)
+    assert schedule.tile_scheduler_metadata is before
+    assert libraries["flash_mla"].metadata_calls == 2

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.gpu
 DEVICE = "cuda:0"
 
 GQA, MLA = Attention(32, 8, 128), Attention.mla(16)
+MLA_FP8 = Attention.mla(16, kv_dtype="fp8_e4m3")
+SPARSE = Attention.sparse(Attention.mla(64, kv_dtype="fp8_e4m3"), top_k=512)
 FP8 = Attention(32, 8, 128, kv_dtype="fp8_e4m3")
 WINDOW = Attention(32, 8, 128, sliding_window=512)
 SINKS = Attention(64, 8, 64, sinks=True)
@@ -52,6 +54,8 @@ CASES: list[tuple[str, Attention, Batch, Knobs]] = [
     ("flashinfer", MLA, DECODE, {"kernel": "fa3"}),
     ("flashmla", MLA, DECODE, {}),
     ("flashmla", MLA, CHAIN, {}),
+    *(("flashmla", MLA_FP8, batch, {}) for batch in (DECODE, CHAIN)),
+    *(("flashmla", SPARSE, batch, {}) for batch in (DECODE, CHAIN)),
     ("triton", GQA, DECODE, {}),
     ("triton", GQA, DECODE_1, {"max_kv_splits": 16, "split_mode": "fixed"}),
     *(("triton", GQA, batch, {}) for batch in (PREFILL, CHUNK, MIXED, CHAIN, TREE)),
@@ -89,6 +93,9 @@ def test_result_is_right_eagerly_and_from_a_graph(
     backend = get_backend(name)
     if backend.implementation() is None:
         pytest.skip(f"{name} is not installed: {backend.install_hint}")
+    implementation = backend.implementation()
+    if attention is MLA_FP8 and implementation is not None and implementation[0] != "sgl_flash_mla":
+        pytest.skip("dense fp8 MLA needs sgl-flash-mla")
     assert backend.reject(attention, batch, profile) == []
     default = {knob.name: knob.values[0] for knob in backend.knobs(attention, batch, profile)}
     assert backend.allows(attention, batch, {**default, **knobs})
