@@ -41,6 +41,8 @@ Requests = list[tuple[int, int, int]]
 def requests(batch: Batch) -> Requests:
     """Group equal requests: `(q_len, kv_len, count)`, longest KV first."""
     q = batch.q_lens[0]
+    if batch.uniform:
+        return [(q, batch.kv_lens[0], batch.size)]
     if batch.q_lens.count(q) == batch.size:
         lens = Counter(batch.kv_lens)
         return [(q, kv, lens[kv]) for kv in sorted(lens, reverse=True)]

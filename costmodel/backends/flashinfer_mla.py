@@ -40,23 +40,21 @@ def plan(call: Call) -> Plan:
             seen = kv - q + min(q, ceil_div((i + 1) * rows, heads)) if attention.causal else kv
             pieces.append((seen, min(rows, q * heads - i * rows), count))
     limit = kv_limit(ceil_div(sum(seen * count for seen, _, count in pieces), bins))
-    heap = [(0, i) for i in range(bins)]
-    tiles, jobs = [0] * bins, [0] * bins
-    items, walk, partial_rows = 0, 1, 0.0
+    dealt = _Bins(bins)
+    walk, partial_rows = 1, 0.0
     for seen, valid, count in pieces:
-        if seen > limit:
-            partial_rows += count * valid * ceil_div(seen, limit)
-            walk = max(walk, merge_walk(seen, limit, valid, clusters))
+        if seen <= limit:
+            dealt.give(2 * rows + seen, ceil_div(seen, keys), count)
+            continue
+        partial_rows += count * valid * ceil_div(seen, limit)
+        walk = max(walk, merge_walk(seen, limit, valid, clusters))
+        full, rest = divmod(seen, limit)
         for _ in range(count):
-            left = seen
-            while left > 0:
-                piece = min(left, limit)
-                load, i = heap[0]
-                heapreplace(heap, (load + 2 * rows + piece, i))
-                tiles[i] += ceil_div(piece, keys)
-                jobs[i] += 1
-                left -= piece
-                items += 1
+            dealt.give(2 * rows + limit, ceil_div(limit, keys), full)
+            if rest:
+                dealt.give(2 * rows + rest, ceil_div(rest, keys), 1)
+    tiles, jobs = dealt.tiles, dealt.jobs
+    items = sum(jobs)
     units = sum(count for _, _, count in pieces)
     splits = max(ceil_div(seen, limit) for seen, _, _ in pieces)
     tile = tile_work(machine, attention, ROWS, keys, batch.page_size)
@@ -84,6 +82,31 @@ def plan(call: Call) -> Plan:
         assigned=assigned,
         splittable=False,
     )
+
+
+class _Bins:
+    """CTA clusters that are given pieces, the least loaded first and of equal ones the first."""
+
+    def __init__(self, bins: int) -> None:
+        self.tiles = [0] * bins
+        self.jobs = [0] * bins
+        self._heap = list(range(bins))
+        """Load times the number of bins, plus the bin."""
+
+    def give(self, cost: int, tiles: int, count: int) -> None:
+        """Give `count` equal pieces; while loads differ by less than one piece, whole rounds go to all bins."""
+        heap, bins = self._heap, len(self._heap)
+        step = cost * bins
+        if count >= 2 * bins and max(heap) - heap[0] < step:
+            rounds, count = divmod(count, bins)
+            heap[:] = [code + rounds * step for code in heap]
+            self.tiles = [n + rounds * tiles for n in self.tiles]
+            self.jobs = [n + rounds for n in self.jobs]
+        for _ in range(count):
+            code = heap[0]
+            heapreplace(heap, code + step)
+            self.tiles[code % bins] += tiles
+            self.jobs[code % bins] += 1
 
 
 def _hopper_kernel(call: Call) -> bool:

@@ -15,9 +15,10 @@ def plan(call: Call) -> Plan:
     rows = max(batch.q_lens) * attention.group_size
     m_tiles = ceil_div(rows, BLOCK)
     parts = max(machine.sms // attention.num_kv_heads // m_tiles, 1)
-    lens = [ceil_div(kv, BLOCK) for _, kv, count in call.requests for _ in range(count)]
-    payload = ceil_div(sum(lens) + PIECE_BLOCKS * len(lens), parts) + PIECE_BLOCKS
-    assigned, splits, cut_pieces = _walk(lens, parts, payload, m_tiles * attention.num_kv_heads)
+    lens = [(ceil_div(kv, BLOCK), count) for _, kv, count in call.requests]
+    total_blocks = sum((blocks + PIECE_BLOCKS) * count for blocks, count in lens)
+    payload = ceil_div(total_blocks, parts) + PIECE_BLOCKS
+    assigned, splits, cut_pieces = _walk(lens, payload, m_tiles * attention.num_kv_heads)
     tile = tile_work(machine, attention, BLOCK, BLOCK, batch.page_size)
     total = sum(tiles * slots for tiles, _, slots in assigned)
     jobs = sum(jobs * slots for _, jobs, slots in assigned)
@@ -45,25 +46,38 @@ def plan(call: Call) -> Plan:
     )
 
 
-def _walk(lens: list[int], parts: int, payload: int, copies: int) -> tuple[tuple[Assigned, ...], int, int]:
-    """Fill parts one after the other; give loads, the most splits, and the pieces of cut requests."""
+def _walk(lens: list[tuple[int, int]], payload: int, copies: int) -> tuple[tuple[Assigned, ...], int, int]:
+    """Fill parts one after the other; give loads, the most splits, and the pieces of cut requests.
+
+    Args:
+        lens: `(blocks, requests)` in order.
+        payload: Blocks that one part is charged, the start of pieces included.
+        copies: Parts with the same work.
+    """
     loads: dict[tuple[int, int], int] = {}
     room, tiles, jobs = payload, 0, 0
-    most = pieces = 0
-    for blocks in lens:
-        left, splits = blocks, 0
+    most, pieces = 1, 0
+    for blocks, count in lens:
+        left, splits = count * blocks, 0
         while left > 0:
-            if room - PIECE_BLOCKS <= 0:
+            if room <= PIECE_BLOCKS:
                 loads[tiles, jobs] = loads.get((tiles, jobs), 0) + copies
                 room, tiles, jobs = payload, 0, 0
-            piece = min(left, room - PIECE_BLOCKS)
+            rest = left % blocks or blocks
+            whole = room // (blocks + PIECE_BLOCKS) if rest == blocks else 0
+            if whole:
+                whole = min(whole, left // blocks)
+                piece, started = whole * blocks, whole
+            else:
+                piece, started = min(rest, room - PIECE_BLOCKS), 1
+                splits = splits + 1 if rest < blocks else 1
+                if piece == rest:
+                    pieces += splits if splits > 1 else 0
+                    most = max(most, splits)
             tiles += piece
-            jobs += 1
-            room -= piece + PIECE_BLOCKS
+            jobs += started
+            room -= piece + started * PIECE_BLOCKS
             left -= piece
-            splits += 1
-        pieces += splits if splits > 1 else 0
-        most = max(most, splits)
     if jobs:
         loads[tiles, jobs] = loads.get((tiles, jobs), 0) + copies
     return tuple((float(t), j, n) for (t, j), n in loads.items()), most, pieces
