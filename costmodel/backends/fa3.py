@@ -117,14 +117,21 @@ def _variant(call: Call) -> str:
 
 def _tile(call: Call, rows: int, keys: int) -> TileWork:
     """Work of one tile: products on head dims as compiled, and in fp8 where the cache is; loads as stored."""
-    attention = call.attention
-    dtype = attention.kv_dtype if attention.kv_dtype.startswith("fp8") else attention.dtype
-    dims = [next((d for d in COMPILED_DIMS if d >= dim), dim) for dim in (attention.head_dim, attention.value_dim)]
-    compiled = attention if attention.is_latent else replace(attention, head_dim=dims[0], v_head_dim=dims[1])
-    tile = tile_work(call.machine, replace(compiled, dtype=dtype), rows, keys, call.batch.page_size)
-    stored = tile_work(call.machine, attention, rows, keys, call.batch.page_size).bytes
+    attention, page = call.attention, call.batch.page_size
+    tile = tile_work(call.machine, _compiled(attention), rows, keys, page)
+    stored = tile_work(call.machine, attention, rows, keys, page).bytes
     exps = tile.exp_seconds * (SOFT_CAP_TIME / 2 if attention.logit_soft_cap else 1)
-    return replace(tile, bytes=stored, exp_seconds=exps)
+    return TileWork(rows, keys, stored, tile.matrix_seconds, exps, tile.pages)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(attention: Attention) -> Attention:
+    """Give the attention as the kernel is compiled for it."""
+    dtype = attention.kv_dtype if attention.kv_dtype.startswith("fp8") else attention.dtype
+    if attention.is_latent:
+        return replace(attention, dtype=dtype)
+    dims = [next((d for d in COMPILED_DIMS if d >= dim), dim) for dim in (attention.head_dim, attention.value_dim)]
+    return replace(attention, head_dim=dims[0], v_head_dim=dims[1], dtype=dtype)
 
 
 def merge_slots_of(static: T) -> T:
