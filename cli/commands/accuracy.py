@@ -95,7 +95,10 @@ LEGEND = (
     "rows off by at most 10 % (<=10%); mean weighted by time (time), of calls below 30 us (short) and "
     "from 30 us (long); rows inside the 90 % interval"
 )
-LEGEND_BASELINES = "mean error of the plain roofline (roof) and of one with two fitted constants (2 con); spread of the records (noise)"
+LEGEND_BASELINES = (
+    "mean error of the plain roofline (roof) and of one with two fitted constants (2 con); "
+    "spread of the records (noise)"
+)
 
 
 def print_device(name: str, groups: "dict[tuple[str, ...], Summary]", total: "Summary") -> None:

@@ -9,8 +9,9 @@ from costmodel.accuracy import Row, grouped, summarize
 
 MOST_POINTS = 1500
 """Points that are drawn; of more, every n-th is. The table counts all."""
-FINE = (0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
-COARSE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 20.0)
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
+EDGE = 2.0
+"""Points further off than this factor are drawn at the edge, lest one of them flatten all others."""
 
 
 def judged(source: Source) -> list[Row]:
@@ -26,7 +27,9 @@ def accuracy_chart(source: Source) -> XYChart:
     step = -(-len(rows) // MOST_POINTS)
     drawn = rows[::step]
     low, high = min(r.measured for r in rows) * 0.8e6, max(r.measured for r in rows) * 1.25e6
-    ratios = [r.prediction.seconds / r.measured for r in drawn]
+    ratios = [_ratio(r) for r in drawn]
+    outside = sum(not 1 / EDGE <= r.prediction.seconds / r.measured <= EDGE for r in drawn)
+    beyond = f"; {outside} beyond a factor of {EDGE:g}, drawn at the edge" if outside else ""
     lines = [
         Series("equal", (low, high), (1.0, 1.0), "ink", "line"),
         Series("10 % too long", (low, high), (1.1, 1.1), "muted", "dash"),
@@ -35,9 +38,9 @@ def accuracy_chart(source: Source) -> XYChart:
     points = [_points(backend, own) for (backend,), own in grouped(drawn, lambda r: (r.backend,)).items()]
     return XYChart(
         name="accuracy",
-        title="Predicted over measured latency",
+        title=f"Predicted over measured latency{beyond}",
         alt=f"{len(drawn)} of {len(rows)} rows: median error {percent(total.median)}, "
-        f"{percent(total.coverage, 0)} of measurements inside the 90 % interval",
+        f"{percent(total.coverage, 0)} of measurements inside the 90 % interval{beyond}",
         x=Axis("measured µs", log=True, ticks=log_ticks(low, high)),
         y=Axis("predicted over measured", log=True, ticks=_levels(min(ratios), max(ratios))),
         series=(*lines, *points),
@@ -45,14 +48,18 @@ def accuracy_chart(source: Source) -> XYChart:
 
 
 def _levels(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    return tuple((v, f"{v:g}") for v in (COARSE if high > 6 * low else FINE) if low * 0.9 <= v <= high * 1.1)
+    return tuple((v, f"{v:g}") for v in LEVELS if low * 0.9 <= v <= high * 1.1)
+
+
+def _ratio(r: Row) -> float:
+    return min(EDGE, max(1 / EDGE, r.prediction.seconds / r.measured))
 
 
 def _points(backend: str, rows: list[Row]) -> Series:
     return Series(
         name=backend,
         x=tuple(r.measured * 1e6 for r in rows),
-        y=tuple(r.prediction.seconds / r.measured for r in rows),
+        y=tuple(_ratio(r) for r in rows),
         colour=colour_of(backend),
         hover=tuple(_hover(r) for r in rows),
         tags={

@@ -28,6 +28,9 @@ class Traffic:
     tp: int = 1
 
 
+FAR_BEHIND = 2.0
+"""Pairs whose throughput is below the best by more than this factor are in the table alone."""
+
 Metric = tuple[str, str, Callable[[Rates], float], str]
 METRICS: tuple[Metric, ...] = (
     ("ttft", "Time to the first token", lambda r: r.ttft_seconds * 1e3, "ms"),
@@ -57,23 +60,31 @@ def service_section(profile: Profile, traffic: Traffic | None, measured: "Mappin
         (_curves(curves, words), *(_metric(advice, metric, words) for metric in METRICS)),
         (_table(advice),),
         note="A closed form for a steady load, not a simulation. Intervals are those of the attention calls alone: all "
-        "else is the same for two pairs on one device, so pairs whose intervals overlap cannot be told apart.",
+        "else is the same for two pairs on one device, so pairs whose intervals overlap cannot be told apart. The "
+        "charts hold the best pair of each decode backend, without those below half of the best throughput; the table "
+        "has all.",
     )
 
 
 def shown_pairs(advice: Advice) -> list[Choice]:
-    """Give the best pair of each decode backend, best first, and SGLang's default among them."""
+    """Give the best pair of each decode backend that is not far behind, best first, with SGLang's default."""
+    best = max(choice.service.rates.tokens_per_s for choice in advice.choices)
     by_decode: dict[str, Choice] = {}
     for choice in advice.choices:
-        by_decode.setdefault(choice.pair.decode, choice)
-    first = list(by_decode.values())[:MOST_PAIRS]
-    default = advice.default
-    return first if default is None or any(c.name == default.name for c in first) else [*first, default]
+        if choice.service.rates.tokens_per_s * FAR_BEHIND >= best:
+            by_decode.setdefault(choice.pair.decode, choice)
+    shown = list(by_decode.values())[:MOST_PAIRS]
+    for further in (advice.ahead, advice.default):
+        if further is not None and all(choice.name != further.name for choice in shown):
+            shown.append(further)
+    return shown
 
 
 def _label(advice: Advice, choice: Choice) -> str:
     is_default = advice.default is not None and choice.name == advice.default.name
-    return f"{choice.name} (SGLang's default)" if is_default else choice.name
+    if is_default:
+        return f"{choice.name} (SGLang's default)"
+    return choice.name if choice.measured else f"{choice.name} (unmeasured)"
 
 
 def _metric(advice: Advice, metric: Metric, words: str) -> XYChart:

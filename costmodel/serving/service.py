@@ -7,7 +7,7 @@ from costmodel.bound import bytes_text
 from costmodel.prediction import Evidence
 from costmodel.serving.bursts import PrefillTime, first_token_at, left_behind, mean_first_token, mean_prefill
 from costmodel.serving.load import Load
-from costmodel.serving.memory import DoesNotFit, Memory, captured_size
+from costmodel.serving.memory import STATES_PER_REQUEST, DoesNotFit, Memory, captured_size
 from costmodel.serving.step import Step, StepModel, weakest
 
 ROUNDS = 40
@@ -184,12 +184,24 @@ def _most_running(load: Load, memory: Memory, steps: StepModel) -> int:
     asked = load.concurrency or 1
     most = min(memory.kv_tokens // each, memory.max_running_requests)
     if most < asked:
-        over = (asked * each - memory.kv_tokens) * memory.kv_bytes_per_token
-        raise DoesNotFit(
+        raise DoesNotFit(_too_many(load, memory, asked, most))
+    return most
+
+
+def _too_many(load: Load, memory: Memory, asked: int, most: int) -> str:
+    each = memory.tokens_of(load.length)
+    over = (asked * each - memory.kv_tokens) * memory.kv_bytes_per_token
+    if over > 0:
+        return (
             f"{asked} requests of {load.length} tokens need {asked * each} KV tokens on each rank and SGLang's "
             f"memory leaves {memory.kv_tokens}: {bytes_text(over)} too much; at most {most} run at a time: use fewer "
             "or shorter requests, a smaller --kv-cache-dtype, or raise --tp"
-            if over > 0
-            else f"{asked} requests at a time are above SGLang's limit of {most}; use fewer"
         )
-    return most
+    if memory.state_bytes_per_request:
+        kept = STATES_PER_REQUEST * memory.state_bytes_per_request
+        return (
+            f"{asked} requests keep {bytes_text(asked * kept)} of recurrent states on each rank, {STATES_PER_REQUEST} "
+            f"each: {bytes_text((asked - most) * kept)} too much; at most {most} run at a time: "
+            "use fewer, or raise --tp"
+        )
+    return f"{asked} requests at a time are above SGLang's limit of {most}; use fewer"

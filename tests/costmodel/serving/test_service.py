@@ -1,9 +1,9 @@
 """The closed form for steady loads."""
 
 import pytest
-from serving_cases import memory, steps
+from serving_cases import asked, memory, steps
 
-from costmodel.serving import DoesNotFit, Load, serve
+from costmodel.serving import DoesNotFit, Load, StepModel, serve
 from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
 from costmodel.serving.lookup import StepLookup
 from costmodel.serving.policy import policy_of
@@ -70,6 +70,13 @@ def test_too_many_requests_say_by_how_much():
         DoesNotFit, match=f"need {400 * 10000} KV tokens .* leaves {room}: .* at most {room // 10000} run"
     ):
         serve(steps(), Load(9000, 1000, concurrency=400), memory(steps()))
+
+
+def test_too_many_recurrent_states_say_by_how_much():
+    request = asked("Nemotron-H-56B-Base-8K")
+    model = StepModel(request.deployment("fa3", "fa3", 1))
+    with pytest.raises(DoesNotFit, match=r"32 requests keep 87\.6 GB of recurrent states .* at most 4 run at a time"):
+        serve(model, Load(512, 128, concurrency=32), memory(model))
 
 
 def test_too_high_a_rate_says_by_how_much():
