@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
-from cli.sweep_table import KV_LENS
+from cli.sweep_table import KV_LENS, MARKS, Style, styles_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from costmodel import Attention
     from hwprofiles import Profile
 
-WIDTH, HEIGHT, MARGIN = 84, 18, 9
-MARKS = "●■▲◆○□△◇"
-COLOURS = ("blue", "dark_orange3", "green4", "magenta", "red", "cyan", "yellow4", "grey50")
+WIDEST, HEIGHT, MARGIN = 84, 18, 9
 REQUESTS = 8
 """Requests of the batches that are drawn."""
 
@@ -23,7 +21,13 @@ Curve = tuple[float, ...]
 
 
 def sweep_picture(
-    attention: "Attention", profile: "Profile", page_size: int, backends: Sequence[str], *, requests: int = REQUESTS
+    attention: "Attention",
+    profile: "Profile",
+    page_size: int,
+    backends: Sequence[str],
+    *,
+    styles: Mapping[str, Style] | None = None,
+    width: int = WIDEST + MARGIN,
 ) -> "Text":
     """Draw the decode latency of a batch against the KV length of its requests, both axes logarithmic.
 
@@ -32,7 +36,8 @@ def sweep_picture(
         profile: The device.
         page_size: Tokens in one page.
         backends: Names to draw; those that cannot run are left out, and of more than eight the slowest.
-        requests: Requests of every batch.
+        styles: Mark and colour of each backend; others are left out. None takes them as they come, fastest first.
+        width: Columns of the terminal.
 
     Raises:
         UnknownBackend: No backend of that name.
@@ -41,32 +46,44 @@ def sweep_picture(
     from costmodel.sweep import sweep
 
     memory = profile.require("memory_bytes")
-    lens = [kv for kv in KV_LENS if requests * kv * attention.kv_bytes_per_token <= memory]
+    lens = [kv for kv in KV_LENS if REQUESTS * kv * attention.kv_bytes_per_token <= memory]
     curves: dict[str, Curve] = {}
     for name in backends:
         try:
             found = sweep(
-                attention, [(requests, kv) for kv in lens], backend=name, profile=profile, page_size=page_size
+                attention, [(REQUESTS, kv) for kv in lens], backend=name, profile=profile, page_size=page_size
             )
         except Incompatible:
             continue
         curves[name] = tuple(found.tolist())
-    fastest = sorted(curves, key=lambda name: sum(map(log, curves[name])))[: len(MARKS)]
-    return draw(lens, {name: curves[name] for name in fastest}, f"{requests} requests, us a layer")
+    fastest = sorted(curves, key=lambda name: sum(map(log, curves[name])))
+    taken = styles if styles is not None else styles_of(fastest)
+    shown = [name for name in fastest if name in taken][: len(MARKS)]
+    title = f"{REQUESTS} requests, us a layer"
+    return draw(lens, {name: curves[name] for name in shown}, title, styles=taken, width=width)
 
 
-def draw(lens: Sequence[int], curves: Mapping[str, Curve], title: str) -> "Text":
+def draw(
+    lens: Sequence[int],
+    curves: Mapping[str, Curve],
+    title: str,
+    *,
+    styles: Mapping[str, Style] | None = None,
+    width: int = WIDEST + MARGIN,
+) -> "Text":
     """Draw curves over lengths; where they meet, the one named first is on top."""
     from rich.text import Text
+
+    columns = max(20, min(WIDEST, width - MARGIN))
 
     if not curves or not lens:
         return Text("no backend can run these batches")
     low, high = min(min(c) for c in curves.values()), max(max(c) for c in curves.values())
     cells: dict[tuple[int, int], tuple[str, str]] = {}
-    styles = dict(zip(curves, zip(MARKS, COLOURS, strict=True), strict=False))
+    found = styles if styles is not None else styles_of(list(curves))
     for name in reversed(list(curves)):
-        mark, colour = styles[name]
-        spots = [(_column(i, len(lens)), _row(t, low, high)) for i, t in enumerate(curves[name])]
+        mark, colour = found[name]
+        spots = [(_column(i, len(lens), columns), _row(t, low, high)) for i, t in enumerate(curves[name])]
         for (x0, y0), (x1, y1) in pairwise(spots):
             for x in range(x0 + 1, x1):
                 cells[x, round(y0 + (y1 - y0) * (x - x0) / (x1 - x0))] = ("·", colour)
@@ -76,19 +93,20 @@ def draw(lens: Sequence[int], curves: Mapping[str, Curve], title: str) -> "Text"
     labels = {_row(t, low, high): f"{t * 1e6:.4g}" for t in _levels(low, high)}
     for row in range(HEIGHT - 1, -1, -1):
         text.append(f"{labels.get(row, ''):>{MARGIN - 2}} {'┤' if row in labels else '│'}", style="not bold dim")
-        for column in range(WIDTH):
+        for column in range(columns):
             mark, colour = cells.get((column, row), (" ", ""))
             text.append(mark, style=f"not bold {colour}".strip())
         text.append("\n")
-    text.append(_ruler(lens), style="not bold dim")
-    for name, (mark, colour) in styles.items():
-        text.append(f"  {mark} ", style=f"not bold {colour}")
+    text.append(_ruler(lens, columns), style="not bold dim")
+    for name in curves:
+        mark, colour = found[name]
+        text.append(f"  {mark}\N{NO-BREAK SPACE}", style=f"not bold {colour}")
         text.append(name, style="not bold")
     return text
 
 
-def _column(index: int, count: int) -> int:
-    return round(index * (WIDTH - 4) / max(1, count - 1)) + 2
+def _column(index: int, count: int, columns: int) -> int:
+    return round(index * (columns - 4) / max(1, count - 1)) + 2
 
 
 def _row(value: float, low: float, high: float) -> int:
@@ -102,11 +120,11 @@ def _levels(low: float, high: float) -> list[float]:
     return [*inside, low, high]
 
 
-def _ruler(lens: Sequence[int]) -> str:
-    line = [" "] * (WIDTH + 6)
+def _ruler(lens: Sequence[int], columns: int) -> str:
+    line = [" "] * columns
     for i, kv in enumerate(lens):
         label = f"{kv // 1024}k" if kv >= 1024 else str(kv)
-        start = max(0, _column(i, len(lens)) - len(label) // 2)
+        start = max(0, min(columns - len(label), _column(i, len(lens), columns) - len(label) // 2))
         line[start : start + len(label)] = label
-    axis = " " * (MARGIN - 1) + "└" + "─" * WIDTH
-    return f"{axis}\n{' ' * MARGIN}{''.join(line).rstrip()}  KV tokens a request\n"
+    axis = " " * (MARGIN - 1) + "└" + "─" * columns
+    return f"{axis}\n{' ' * MARGIN}{''.join(line).rstrip()}\n{' ' * MARGIN}KV tokens a request\n"

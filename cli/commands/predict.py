@@ -109,8 +109,9 @@ def print_sweep(
     """Print the fastest backend over a grid of decode batches, one table a layer group."""
     from dataclasses import asdict
 
-    from cli.output import print_table, write_json
-    from cli.sweep_table import fastest, sweep_table
+    from cli.output import stdout_console, write_json
+    from cli.sweep_picture import sweep_picture
+    from cli.sweep_table import fastest, styles_of, sweep_table, winners_first
     from costmodel.emulators import EMULATORS
 
     grids = [fastest(group.attention, profile, page_size, backends or list(EMULATORS)) for group in groups]
@@ -120,10 +121,14 @@ def print_sweep(
         cells = [{"layer_group": i, **asdict(cell)} for i, grid in enumerate(grids) for cell in grid]
         write_json([{**cell, "latency_us": cell.pop("seconds") * 1e6} for cell in cells])
         return
+    console = stdout_console()
     for i, (group, grid) in enumerate(zip(groups, grids, strict=True)):
         a = group.attention
+        names = winners_first(grid, backends or list(EMULATORS))
+        styles = styles_of(names)
         title = f"Layer group {i}: {a.family} {a.num_qo_heads}/{a.num_kv_heads} decode on {profile.name}, us a layer"
-        print_table(sweep_table(title, grid))
+        console.print(sweep_table(title, grid, styles))
+        console.print(sweep_picture(a, profile, page_size, names, styles=styles, width=console.width))
 
 
 def free_json(row: "Ranked", free: "dict[str, float]", *, deterministic: bool) -> dict[str, float | None]:

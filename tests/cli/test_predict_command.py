@@ -99,7 +99,8 @@ def test_nothing_compatible_is_no(capsys):
 def test_sweep_names_the_fastest_of_each_batch(capsys):
     code, out, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--sweep")
     assert code == 0
-    assert "kv 131072" in out
+    assert "kv 128k" in out
+    assert "8 requests, us a layer" in out
     _, out, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--sweep", "--backend", "fa3", "--json")
     cells = json.loads(out)
     assert {cell["backend"] for cell in cells} == {"fa3"}

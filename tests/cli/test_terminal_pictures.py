@@ -1,9 +1,13 @@
 """Pictures of characters: the curves of a sweep, the wave timeline, and the matrix that is never stored."""
 
+import io
+
 import pytest
+from rich.console import Console
 
 from cli.score_matrix import binary, score_matrix_words
-from cli.sweep_picture import MARKS, draw, sweep_picture
+from cli.sweep_picture import draw, sweep_picture
+from cli.sweep_table import MARKS, Cell, fastest, styles_of, sweep_table, winners_first
 from cli.wave_picture import LAUNCH, MERGE, TILES, WIDTH, wave_lines
 from costmodel import Attention, Batch
 from costmodel.explain import explain
@@ -44,6 +48,26 @@ def test_the_first_curve_is_on_top():
 
 def test_nothing_that_runs_is_said_in_words():
     assert "no backend" in sweep_picture(GQA, H200, 64, ["flashmla"]).plain
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_pictures_keep_to_the_terminal(width):
+    styles = styles_of(["fa3", "triton", "flashinfer"])
+    console = Console(width=width, file=io.StringIO(), highlight=False, markup=False)
+    names = list(styles)
+    cells = fastest(GQA, H200, 64, names)
+    console.print(sweep_table("title", cells, styles))
+    console.print(sweep_picture(GQA, H200, 64, names, styles=styles, width=width))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in console.file.getvalue()
+    marks = {styles[cell.backend][0] for cell in cells}
+    assert all(any(mark in line for line in lines) for mark in marks)
+
+
+def test_marks_go_to_the_winners_first():
+    cells = [Cell(1, 256, "b", 1e-6), Cell(2, 256, "b", 1e-6), Cell(4, 256, "a", 1e-6)]
+    assert winners_first(cells, ["c", "a", "b"]) == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize("splits", [1, 3])
