@@ -72,8 +72,8 @@ def _seconds(call: Call, backend: str, pairs: Ints) -> NDArray[np.float64]:
     emulator, attention = emulator_of(backend), call.attention
     plan = emulator.plan(call)
     sizes, lens = pairs[:, 0], pairs[:, 1]
-    plain = sees_all_before(attention) and not attention.is_latent and not special(backend, call.knobs)
-    plans = uniform_plans(call, plan, sizes, lens) if plain else None
+    plain = sees_all_before(attention) and not special(backend, call.knobs)
+    plans = uniform_plans(emulator.name, call, plan, sizes, lens) if plain else None
     if plans is None:
         return np.array([estimate(backend, emulator, _like(call, *pair)).seconds for pair in pairs.tolist()])
     parameters = resolve(backend, plan.variant, call.machine).parameters

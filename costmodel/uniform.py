@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.backends import fa3, flashinfer, triton
+from costmodel.backends.structural import STRUCTURES, Structure
 from costmodel.call import Call
 from costmodel.plan import Plan
 
@@ -32,15 +33,20 @@ class Uniform:
     empty_ctas: Ints
 
 
-def uniform_plans(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform | None:
+def uniform_plans(backend: str, call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform | None:
     """Give the plans of decode batches of `sizes` requests with `lens` visible KV tokens; None for other kernels.
 
     Args:
+        backend: Its name.
         call: Any decode call of the attention and knobs in question.
         plan: Its plan.
         sizes: Requests of each batch.
         lens: KV tokens that each request of a batch sees.
     """
+    if backend in STRUCTURES:
+        return _structural(STRUCTURES[backend], call, plan, sizes, lens)
+    if call.attention.is_latent:
+        return None
     match plan.variant:
         case "decode" if "pack_gqa" in call.knobs:
             return _fa3(call, plan, sizes, lens)
@@ -163,4 +169,38 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
         merged_rows=(sizes * attention.num_qo_heads).astype(np.float64),
         partial_rows=partial.astype(np.float64),
         empty_ctas=np.maximum(0, padded * heads - jobs[0] - jobs[1]),
+    )
+
+
+def _structural(structure: Structure, call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform | None:
+    attention, heads = call.attention, call.attention.num_kv_heads
+    if attention.group_size > plan.tile.rows or call.knobs.get("num_splits"):
+        return None
+    tiles, units = ceil_div(lens, plan.tile.keys), heads * sizes
+    match structure.splits:
+        case "fill":
+            asked = np.maximum(call.machine.sms * structure.slots // units, 1)
+        case "by_256":
+            asked = ceil_div(tiles * plan.tile.keys, 256)
+        case "eight":
+            asked = np.full_like(tiles, 8)
+        case "none":
+            asked = np.ones_like(tiles)
+    if call.machine.capability < structure.splits_from:
+        asked = np.ones_like(tiles)
+    splits = np.where(tiles < structure.least_tiles, 1, np.minimum(np.minimum(asked, tiles), structure.most))
+    part = ceil_div(tiles, splits)
+    none = np.zeros_like(tiles)
+    return Uniform(
+        sample=plan,
+        full_jobs=units * (tiles // part),
+        full_tiles=part,
+        rest_jobs=units * (tiles % part > 0),
+        rest_tiles=tiles % part,
+        merge_splits=splits,
+        merge_slots=none,
+        merge_launched=splits > 1,
+        merged_rows=np.zeros(len(lens)),
+        partial_rows=np.where(splits > 1, sizes * attention.num_qo_heads * splits, 0).astype(np.float64),
+        empty_ctas=none,
     )

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel import Attention, Batch, Incompatible, predict
+from costmodel.library import library_reasons
 from costmodel.sweep import CHUNK, sweep
 
 CASES = [
@@ -37,6 +38,33 @@ def test_equals_predict(backend, knobs, attention, pairs, page):
         predict(
             attention, Batch.decode([kv] * n, page_size=page), backend=backend, profile=device(), knobs=knobs
         ).seconds
+        for n, kv in pairs
+    ]
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("backend", "gpu", "attention", "page"),
+    [
+        ("fa4", "b200", Attention(32, 8, 128), 64),
+        ("fa4", "h200", Attention(32, 8, 128), 64),
+        ("fa4", "b200", Attention(16, 16, 64, kv_dtype="bf16"), 1),
+        ("trtllm_mha", "b200", Attention(64, 8, 128), 64),
+        ("trtllm_mla", "b200", Attention.mla(64), 64),
+        ("trtllm_mla", "b200", Attention.mla(128), 64),
+        ("cutedsl_mla", "b200", Attention.mla(128), 64),
+        ("aiter", "mi300x", Attention(32, 8, 128), 16),
+        ("wave", "mi300x", Attention(32, 8, 128), 16),
+    ],
+)
+@settings(max_examples=15, deadline=None)
+@given(pairs=batches)
+def test_backends_by_structure_equal_predict(backend, gpu, attention, page, pairs):
+    if library_reasons(backend, attention, Batch.decode([1], page_size=page), device(gpu)):
+        pytest.skip("not a library call there")
+    found = sweep(attention, pairs, backend=backend, profile=device(gpu), page_size=page)
+    expected = [
+        predict(attention, Batch.decode([kv] * n, page_size=page), backend=backend, profile=device(gpu)).seconds
         for n, kv in pairs
     ]
     assert found == pytest.approx(expected, rel=1e-9)
