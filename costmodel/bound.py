@@ -53,7 +53,7 @@ def _limit(call: Call, plan: Plan, timing: Timing, bound: Bound) -> str:
     seconds = timing.seconds
     match bound:
         case "memory":
-            return f"{bytes_text(plan.dram_bytes)} at {plan.dram_bytes / seconds / 1e12:.2f} TB/s"
+            return f"{bytes_text(plan.all_dram_bytes)} at {plan.all_dram_bytes / seconds / 1e12:.2f} TB/s"
         case "compute":
             return f"{call.work.flops / 1e9:.1f} GFLOP at {call.work.flops / seconds / 1e12:.0f} TFLOP/s"
         case "softmax":

@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from costmodel.machine import Machine, machine_of
+from costmodel.machine import NO_CUDA, Machine, machine_of
 from costmodel.parameters import Parameters
 from costmodel.prediction import Evidence
 from costmodel.priors import cpu_parameters, prior
@@ -59,7 +59,9 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
         if data and variant_like in data["variants"] and not elsewhere:
             fitted = _parameters(data["variants"][variant_like])
             origin = machine_of(load_profile(device))
-            return _plain(carried(fitted, (like, variant_like), origin, machine), "others")
+            same_vendor = machine.capability != NO_CUDA
+            moved = carried(fitted, (like, variant_like), origin, machine)
+            return _plain(moved, "others" if same_vendor else "structure")
     return _plain(prior(backend, variant, machine), "structure")
 
 

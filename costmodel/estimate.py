@@ -35,7 +35,7 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
         bound=bound,
         num_splits=plan.num_splits,
         waves=plan.job_count / (call.machine.sms * plan.slots_per_sm),
-        dram_bytes=plan.dram_bytes + sum(p.dram_bytes * p.repeats for p in plan.after),
+        dram_bytes=plan.all_dram_bytes,
         flops=call.work.flops,
         workspace_bytes=plan.workspace_bytes,
         knobs=call.knobs,

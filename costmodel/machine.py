@@ -5,6 +5,8 @@ from typing import Any
 
 from hwprofiles import Profile
 
+NO_CUDA = (0, 0)
+"""Compute capability of what is not an NVIDIA GPU."""
 DEFAULT_L2_BYTES = 32 * 2**20
 DEFAULT_EXP_PER_CLK = 16.0
 DEFAULT_VECTOR_FLOPS_PER_CLK = 256.0
@@ -27,7 +29,7 @@ class Machine:
     family: str
     """Architecture family in lower case, such as `hopper`."""
     capability: tuple[int, int]
-    """CUDA compute capability, (0, 0) elsewhere."""
+    """CUDA compute capability, `NO_CUDA` elsewhere."""
     sms: int
     clock_hz: float
     memory_bytes: float
@@ -58,10 +60,15 @@ class Machine:
     """Parameters by backend and variant, filled as they are asked for."""
 
     def matrix_rate(self, dtype: str) -> float:
-        """Matrix FLOP/s of the whole device at `dtype`; a dtype without its own rate runs at the bf16 or fp16 one."""
+        """Matrix FLOP/s of the whole device at `dtype`; a dtype without its own rate runs at the bf16 or fp16 one.
+
+        Where none of these is known, half of the fp8 or a quarter of the fp4 rate is an upper bound.
+        """
         key = "fp8" if dtype.startswith("fp8") else "fp4" if dtype == "nvfp4" else dtype
         rates = self.matrix_flops_per_s
-        return rates.get(key) or rates.get("bf16") or rates.get("fp16") or self.sms * self.sm_vector_flops_per_s
+        known = rates.get(key) or rates.get("bf16") or rates.get("fp16")
+        halved = rates.get("fp8", 0.0) / 2 or rates.get("fp4", 0.0) / 4
+        return known or halved or self.sms * self.sm_vector_flops_per_s
 
     def sm_matrix_rate(self, dtype: str) -> float:
         """Matrix FLOP/s of one SM at `dtype`."""

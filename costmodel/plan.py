@@ -84,6 +84,11 @@ class Plan:
         """KV tiles of all jobs."""
         return sum(count * tiles for count, tiles in self.jobs)
 
+    @property
+    def all_dram_bytes(self) -> float:
+        """DRAM traffic of every launch."""
+        return self.dram_bytes * self.repeats + sum(following.all_dram_bytes for following in self.after)
+
     def assigned_loads(self, job_tiles: float) -> list[tuple[float, int]]:
         """Give `(load, slots)` in tiles of the library's own assignment, lightest first."""
         loads: dict[float, int] = {}

@@ -5,6 +5,7 @@ from math import log2
 
 from costmodel.attention import Attention
 from costmodel.call import Call
+from costmodel.machine import NO_CUDA
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, missing, partial_row_bytes
 
@@ -91,7 +92,8 @@ def _plan_decode(call: Call) -> Plan:
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     heavy = attention.group_size == HEAVY_GROUP and batch.page_size == 1
     registers = HEAVY_SLOTS if heavy else REGISTER_SLOTS
-    shared = 2 * tile.bytes + RESERVED_SHARED_BYTES
+    stages = 1 if machine.capability == NO_CUDA else 2
+    shared = stages * tile.bytes + RESERVED_SHARED_BYTES
     slots = max(1, min(registers, int(machine.shared_bytes_per_sm // shared)))
     visits = blocks / attention.num_kv_heads
     row_bytes = partial_row_bytes(attention)

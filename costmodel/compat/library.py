@@ -43,10 +43,14 @@ def _reasons(backend: str, attention: Attention, call: tuple[str, int, int, bool
         "cross": False,
         "cross_model": False,
         "windowed_model": attention.sliding_window is not None,
-        "sparse": _sparse(attention),
+        "sparse": _sparse(attention, backend),
     }
     fired = (rule for rule in _rules(backend) if rule.holds(facts))
     return tuple(dict.fromkeys(rule.text(facts) for rule in fired))
+
+
+BLOCK_SPARSE = {"qsa": "qsa", "minicpm_flashattn": "minicpm", "minicpm_flashinfer": "minicpm"}
+"""Backends of block-sparse layers with keys and values: a library call has no model, only a layer of their kind."""
 
 
 @lru_cache(maxsize=64)
@@ -57,9 +61,9 @@ def _rules(backend: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.effect == "incompatible" and rule.scope != "server")
 
 
-def _sparse(attention: Attention) -> str:
+def _sparse(attention: Attention, backend: str) -> str:
     if attention.top_k is None:
         return "none"
     if not attention.is_latent:
-        return "blocks"
+        return BLOCK_SPARSE.get(backend, "blocks")
     return "dsv4" if attention.head_dim == attention.value_dim else "dsa"

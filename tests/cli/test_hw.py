@@ -101,7 +101,7 @@ def test_roofline_draws_a_picture(tmp_path: Path, ending: str) -> None:
 
 def test_roofline_refuses_what_it_cannot_draw(tmp_path: Path) -> None:
     assert "among .png, .svg, .pdf" in str(run("roofline", "h200", "--out", "roof.gif").exception)
-    lacking = run("roofline", "910b2", "--out", str(tmp_path / "x.png")).exception
+    lacking = run("roofline", "gb10", "--out", str(tmp_path / "x.png")).exception
     assert "no bandwidth, or no rate in bf16" in str(lacking)
 
 
