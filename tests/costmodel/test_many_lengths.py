@@ -63,6 +63,6 @@ def test_joined_lengths_lie_between_the_shortest_and_the_longest_of_each_group(b
     size = -(-len(set(lens)) // MOST_LENGTHS)
     distinct = sorted(set(lens), reverse=True)
     group = {kv: distinct[i // size * size : i // size * size + size] for i, kv in enumerate(distinct)}
-    joined = seconds(lens)
-    assert seconds([min(group[kv]) for kv in lens]) <= joined * (1 + 1e-9)
-    assert joined <= seconds([max(group[kv]) for kv in lens]) * (1 + 1e-9)
+    joined, one_job = seconds(lens), seconds([max(lens)])  # a list schedule ends within one job of the best
+    assert seconds([min(group[kv]) for kv in lens]) <= joined + one_job
+    assert joined <= seconds([max(group[kv]) for kv in lens]) + one_job
