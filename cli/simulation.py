@@ -1,5 +1,7 @@
 """One simulation from its options: the pair of backends, the stream of requests, the run and its output."""
 
+import gzip
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -7,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from cli.errors import AnswerIsNo, WrongInput
 from cli.output import print_table, stderr_console, stdout_console
@@ -24,6 +26,7 @@ from costmodel.serving.simulate import simulate
 from costmodel.serving.traces import LONGEST_LINE, Reading, read_trace
 
 DEFAULT_REQUESTS = 10_000
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,15 @@ def respaced(requests: Iterator[Request], rps: float, seed: int) -> Iterator[Req
         now += random.expovariate(rps)
 
 
+def unpacked(path: Path) -> IO[str]:
+    """Open a text file, packed by gzip or not."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    if packed:
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="")
+    return path.open(encoding="utf-8", errors="replace", newline="")
+
+
 @contextmanager
 def opened(path: str | None) -> Iterator[Iterator[str]]:
     """Open a trace; without one there are no lines."""
@@ -173,8 +185,16 @@ def opened(path: str | None) -> Iterator[Iterator[str]]:
         return
     if not Path(path).is_file():
         raise WrongInput(f"{path} is no file; give a trace in one of the formats that --help names")
-    with Path(path).open(encoding="utf-8", errors="replace", newline="") as lines:
-        yield iter(lambda: lines.readline(LONGEST_LINE), "")
+    with unpacked(Path(path)) as lines:
+        yield iter(lambda: _piece(lines, path), "")
+
+
+def _piece(lines: IO[str], path: str) -> str:
+    """Give the next line, or a part of a very long one."""
+    try:
+        return lines.readline(LONGEST_LINE)
+    except (EOFError, OSError, zlib.error) as error:
+        raise WrongInput(f"{path} cannot be read to its end ({error}); is the file cut off?") from None
 
 
 @contextmanager

@@ -35,6 +35,8 @@ LONGEST_LINE = 1 << 20
 """Characters of one line that are read at once; a file may be one line of gigabytes."""
 JUMP, NEAR = 100.0, 2.0
 """A step of more than `JUMP` times the widest gap that would be below `NEAR` times it in ms is taken for a mix-up."""
+LONGEST_PAUSE = 366 * 86400.0
+"""No trace pauses for a year: such a step is a slip of the unit."""
 
 
 @dataclass(slots=True)
@@ -165,6 +167,11 @@ class _Clock:
                 "that all times have one unit (s or ms)"
             )
         gap = now - self._last
+        if gap > LONGEST_PAUSE:
+            raise BadRow(
+                f"time jumps by {gap / 86400:,.0f} days from {self._last:g} s after the start: s and ms seem to be "
+                "mixed; use one unit, or name it with --time-unit"
+            )
         as_milliseconds = (value / 1e3 - self._start) * self._scale - self._last
         if self._read >= 3 and gap > JUMP * self._widest > 0 and 0 <= as_milliseconds <= NEAR * self._widest:
             raise BadRow(f"time jumps from {self._last:g} s to {now:g} s: s and ms seem to be mixed; use one unit")

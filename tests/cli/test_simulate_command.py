@@ -1,5 +1,6 @@
 """`attnroof simulate` as a user sees it."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -80,6 +81,17 @@ def test_a_trace_brings_times_and_lengths(tmp_path):
     found = json.loads(trace(tmp_path, AZURE, "--json").stdout)
     assert (found["requests"], found["input_tokens"], found["output_tokens"]) == (2, 770, 153)
     assert 4.31 < found["seconds"] < 6
+
+
+def test_a_packed_trace_is_read_and_one_that_is_cut_off_is_said(tmp_path):
+    whole, cut = tmp_path / "a.csv.gz", tmp_path / "cut.csv.gz"
+    packed = gzip.compress(AZURE.encode())
+    whole.write_bytes(packed)
+    cut.write_bytes(packed[:-12])
+    assert document("--trace", str(whole))["requests"] == 2
+    error = run("--trace", str(cut)).exception
+    assert isinstance(error, WrongInput)
+    assert "cut off" in str(error)
 
 
 def test_a_traces_shared_blocks_hit_the_prefix_cache(tmp_path):

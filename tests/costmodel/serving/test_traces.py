@@ -118,6 +118,12 @@ def test_milliseconds_among_seconds_are_seen():
         read([BURST[0], *rows, "50000,GPT-4,10,10,20,"])
 
 
+def test_a_pause_of_years_is_a_mix_up_from_the_second_row_on():
+    rows = ["Timestamp,Request tokens,Response tokens", "5,3,18", "1700000000000,3,18"]
+    with pytest.raises(TraceError, match=r"line 3: time jumps by 19,675,926 days .* --time-unit"):
+        list(read_trace(rows, Reading("trace.csv")))
+
+
 def test_a_long_pause_is_no_mix_up():
     rows = [f"{second},GPT-4,10,10,20," for second in range(0, 50, 5)]
     assert len(read([BURST[0], *rows, "90000,GPT-4,10,10,20,"])) == 11
