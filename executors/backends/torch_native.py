@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from costmodel import Attention, Batch, Incompatible
 from executors.backends.sdpa_forms import FORMS, Options
+from executors.backends.sdpa_kernels import kernels_taken
 from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
 from executors.environment import cpu_cores, installed_version
 from hwprofiles import Profile
@@ -83,19 +84,17 @@ class TorchNative(Backend):
         """Build index tensors and masks; the gather and SDPA are left to `run`."""
         options = _options(knobs)
         run = FORMS[options.form](inputs, options)
-        if options.sdpa != "auto":
-            _require_kernel(run, options.sdpa)
-        return Prepared(run=run, path=f"sdpa:{options.sdpa}", threads=options.threads or None)
+        return Prepared(run=run, path=f"sdpa:{_kernel_taken(run, options.sdpa)}", threads=options.threads or None)
 
 
-def _require_kernel(run: Callable[[int], "Tensor"], name: str) -> None:
-    """Run once.
+def _kernel_taken(run: Callable[[int], "Tensor"], name: str) -> str:
+    """Run once and name the kernel.
 
     Raises:
         Incompatible: PyTorch has no such kernel for this call.
     """
     try:
-        run(0)
+        return kernels_taken(run)
     except RuntimeError as error:
         if not any(text in str(error) for text in _NO_KERNEL):
             raise

@@ -127,3 +127,9 @@ def test_gpu_kernels_are_offered_only_where_pytorch_has_them(
     batch = Batch.decode(lens)
     default = {knob.name: knob.values[0] for knob in TorchNative().knobs(attention, batch, load_profile("h200"))}
     assert TorchNative().allows(attention, batch, {**default, **knobs}) is allowed
+
+
+@pytest.mark.parametrize(("sdpa", "kernel"), [("auto", "flash"), ("math", "math")])
+def test_the_path_names_the_kernel_that_pytorch_took(sdpa: str, kernel: str) -> None:
+    inputs = make_inputs(Attention(8, 2, 64, dtype="fp32", kv_dtype="fp32"), Batch.decode([37, 20]), "cpu", seed=1)
+    assert TorchNative().prepare(inputs, {"sdpa": sdpa}).path == f"sdpa:{kernel}"
