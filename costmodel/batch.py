@@ -77,12 +77,20 @@ class Batch:
         return cls("decode", (1,) * len(lens), lens, page_size, 1, layers, shared_prefix)
 
     @classmethod
-    def extend(cls, q_lens: Sequence[int], kv_lens: Sequence[int], page_size: int = 1, layers: int = 1) -> "Batch":
+    def extend(
+        cls,
+        q_lens: Sequence[int],
+        kv_lens: Sequence[int],
+        page_size: int = 1,
+        layers: int = 1,
+        *,
+        shared_prefix: int = 0,
+    ) -> "Batch":
         """Make a prefill, chunked-prefill or mixed batch; it is `mixed` when some requests decode (q = 1, kv > 1)."""
         q, kv = _lens("q_lens", q_lens), _lens("kv_lens", kv_lens)
         decodes = sum(a == 1 and b > 1 for a, b in zip(q, kv, strict=False))
         phase: Phase = "mixed" if 0 < decodes < len(q) else "extend"
-        return cls(phase, q, kv, page_size, 1, layers)
+        return cls(phase, q, kv, page_size, 1, layers, shared_prefix)
 
     @classmethod
     def verify(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from costmodel.attention import Attention
+from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.batch import Batch
 from costmodel.bound import bytes_text
 from costmodel.call import Call
@@ -57,13 +57,20 @@ def predict(
 
 
 def kv_cache_bytes(attention: Attention, batch: Batch) -> float:
-    """Bytes of cache that the batch's layers take on one rank, whole pages counted, shared ones once."""
+    """Bytes of cache that the batch's layers take on one rank, whole pages counted, shared ones once.
+
+    Expanded MLA stores the latent; its heads exist for one layer at a time.
+    """
     page = batch.page_size
     if batch.uniform:
         tokens = -(-batch.kv_lens[0] // page) * page * batch.size
     else:
         tokens = page * sum([-(-kv // page) for kv in batch.kv_lens]) if page > 1 else batch.total_kv
     tokens -= (batch.size - 1) * batch.shared_prefix
+    if attention.form == "expanded":
+        latent = (attention.kv_lora_rank or 0) + (attention.qk_rope_head_dim or 0)
+        stored = latent * DTYPE_BYTES[attention.kv_dtype] * batch.layers
+        return tokens * (stored + attention.kv_bytes_per_token)
     return tokens * attention.kv_bytes_per_token * batch.layers
 
 

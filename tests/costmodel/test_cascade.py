@@ -19,9 +19,10 @@ PAGE = 16
 
 
 def shared(own, prefix, q=1):
-    lens = tuple(prefix + n + q for n in own)
-    phase = "decode" if q == 1 else "extend"
-    return Batch(phase, (q,) * len(own), lens, PAGE, shared_prefix=prefix)
+    lens = [prefix + n + q for n in own]
+    if q == 1:
+        return Batch.decode(lens, PAGE, shared_prefix=prefix)
+    return Batch.extend([q] * len(own), lens, PAGE, shared_prefix=prefix)
 
 
 def estimate(batch, backend="fa3", attention=GQA, **knobs):

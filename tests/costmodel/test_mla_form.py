@@ -3,8 +3,9 @@
 import pytest
 from costmodel_devices import device
 
-from costmodel import Attention, Batch, rank_as_served, served_form
+from costmodel import Attention, Batch, form_for, rank_as_served, served_form
 from costmodel.mla_form import PREFIX_THRESHOLD
+from costmodel.predict import kv_cache_bytes
 
 MLA = Attention.mla(16)
 NEW = Batch.extend([512], [512])
@@ -60,6 +61,14 @@ def test_other_attention_stays_as_it_is():
     gqa, sparse = Attention(32, 8, 128), Attention.sparse(MLA, top_k=2048)
     assert served_form(gqa, NEW, "fa3", profile=device()) is gqa
     assert served_form(sparse, NEW, "dsa", profile=device()) is sparse
+
+
+def test_expanded_heads_take_memory_for_one_layer_only():
+    batch = Batch.extend([2048], [65536], page_size=64, layers=61)
+    heads = form_for(Attention.mla(128), "extend")
+    latent, expanded = 576 * 2, 128 * (192 + 128) * 2
+    assert kv_cache_bytes(heads, batch) == 65536 * (61 * latent + expanded)
+    assert kv_cache_bytes(Attention.mla(128), batch) == 65536 * 61 * latent
 
 
 @pytest.mark.parametrize("batch", [NEW, SHORT, LONG])
