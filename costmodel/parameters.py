@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+USUAL_DIM = "d128"
+"""Head dim at which the other features of a compiled kernel are known best."""
 EMPTY: Mapping[str, float] = MappingProxyType({})
 
 
@@ -22,6 +24,8 @@ class Parameters:
     """DRAM traffic that one more page visited by a tile is worth: short contiguous pieces use DRAM badly."""
     cta_bytes_per_s: float = 60e9
     """Rate at which one CTA alone streams KV (bytes in flight over loaded latency)."""
+    far_fraction: float = 0.0
+    """How much longer a tile's own loads take where KV spreads over far more than the L2, as a share."""
     sm_bytes_per_s: float = 70e9
     """Rate at which all CTAs of one SM together stream KV."""
     dram_fraction: float = 0.9
@@ -70,8 +74,12 @@ class Parameters:
                 raise ValueError(f"{name} must be above 0")
 
     def factor(self, kernel: str) -> float:
-        """Factor of one compiled kernel."""
-        return self.factors.get(kernel, 1.0)
+        """Factor of one compiled kernel; of one that is not named, its head dim's times that of its other features."""
+        found = self.factors.get(kernel)
+        if found is not None:
+            return found
+        dim, _, features = kernel.partition("_")
+        return self.factors.get(dim, 1.0) * self.factors.get(f"{USUAL_DIM}_{features}", 1.0)
 
     def with_values(self, values: dict[str, Any]) -> "Parameters":
         """Give a copy with some parameters replaced."""

@@ -44,6 +44,7 @@ _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("fa3", "mla"): {"overlap": 6.0, "job_tiles": 2.0},
     ("flashinfer", "decode_tensor_cores"): {"overlap": 1.0, "cta_bytes_per_s": 40e9},
     ("flashinfer", "decode_cuda_cores"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
+    ("flashinfer", "decode_cuda_cores_few_heads"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
     ("flashinfer", "extend_fa2"): {"overlap": 1.0, "matrix_fraction": 0.6, "cta_bytes_per_s": 150e9},
     ("flashinfer", "extend_fa3"): {"overlap": 6.0, "tile_seconds": 0.1e-6, "cta_bytes_per_s": 200e9},
     ("triton", "decode_grouped"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "page_seconds": 5e-9, "job_tiles": 0.5},

@@ -1,12 +1,21 @@
 """Mathematics of tiles shared by the emulators: how many KV tiles a query tile visits, and how splits cut them."""
 
+from typing import TYPE_CHECKING, TypeVar
+
 from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.machine import Machine
 from costmodel.plan import Job
 from costmodel.work import Work
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 L2_SHARE = 0.7
 """Share of the L2 that KV of the running heads can count on."""
+SPREAD_SHARE = 0.2
+"""Bytes, as a share of the L2, at which half of the latency of spread loads is seen (on an H200)."""
+T = TypeVar("T", float, "NDArray[np.float64]")
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -81,6 +90,11 @@ def dram_bytes(work: Work, requested: float, visits: float, working_set: float, 
 def missing(working_set: float, machine: Machine) -> float:
     """Share of repeated loads that the L2 cannot serve while `working_set` bytes are in use."""
     return max(0.0, 1.0 - L2_SHARE * machine.l2_bytes / working_set)
+
+
+def spread(dram_bytes: T, l2_bytes: float) -> T:
+    """Say how far apart loads are: 0 for few bytes, 1 for far more than the L2 (translation and row misses)."""
+    return dram_bytes / (dram_bytes + SPREAD_SHARE * l2_bytes)
 
 
 def query_tiles(attention: Attention, q: int, kv: int, tile: tuple[int, int], group: int) -> list[int]:

@@ -6,6 +6,7 @@ from costmodel.machine import Machine
 from costmodel.parameters import Parameters
 from costmodel.plan import Plan
 from costmodel.schedule import slot_loads
+from costmodel.tiles import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,9 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     sms = machine.sms
     tile = plan.tile
     factor = p.factor(plan.kernel)
-    own = factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
-    stream = factor * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)
+    far = 1 + p.far_fraction * spread(plan.dram_bytes, machine.l2_bytes)
+    own = factor * far * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
+    stream = factor * far * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)
     matrix = factor * tile.matrix_seconds / p.matrix_fraction
     exps = factor * tile.exp_seconds / p.exp_fraction
     o = p.overlap

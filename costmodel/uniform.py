@@ -54,7 +54,7 @@ def uniform_plans(backend: str, call: Call, plan: Plan, sizes: Ints, lens: Ints)
             return _triton(call, plan, sizes, lens)
         case "decode_tensor_cores":
             return _flashinfer(call, plan, sizes, lens, tensor_cores=True)
-        case "decode_cuda_cores":
+        case "decode_cuda_cores" | "decode_cuda_cores_few_heads":
             return _flashinfer(call, plan, sizes, lens, tensor_cores=False)
     return None
 
@@ -131,7 +131,7 @@ def _triton(call: Call, plan: Plan, sizes: Ints, lens: Ints) -> Uniform:
         merge_splits=parts,
         merge_slots=np.full_like(lens, cap),
         merge_launched=np.ones(len(lens), dtype=bool),
-        merged_rows=np.zeros(len(lens)),
+        merged_rows=(sizes * attention.num_qo_heads).astype(np.float64),
         partial_rows=(sizes * parts * attention.num_qo_heads).astype(np.float64),
         empty_ctas=np.maximum(0, cap * copies - parts * copies),
     )
@@ -147,12 +147,12 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
     parts = limit // rows
     smallest = max(flashinfer.MIN_CHUNK_TOKENS // page, 1)
     chunk = np.maximum(smallest, np.where(parts > 0, ceil_div(pages, np.maximum(parts, 1)), pages))
-    if not tensor_cores:
-        chunk = np.where(sizes * heads < slots * sms, chunk, pages)
+    split = np.full(len(lens), True) if tensor_cores else sizes * heads < slots * sms
+    chunk = np.where(split, chunk, pages)
     full, rest = pages // chunk, pages % chunk
     splits = ceil_div(pages, chunk)
     items = rows * splits
-    padded = np.maximum(limit, rows) if tensor_cores else np.where(sizes * heads < slots * sms, limit, sizes)
+    padded = np.where(split, np.maximum(limit, rows), sizes)
     jobs = full * rows * heads, rows * heads * (rest > 0)
     partial = (
         items * min(plan.tile.rows, attention.group_size) * heads if tensor_cores else items * attention.num_qo_heads
@@ -165,7 +165,7 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
         rest_tiles=ceil_div(rest * page, plan.tile.keys),
         merge_splits=splits,
         merge_slots=np.zeros_like(lens),
-        merge_launched=np.ones(len(lens), dtype=bool),
+        merge_launched=split,
         merged_rows=(sizes * attention.num_qo_heads).astype(np.float64),
         partial_rows=partial.astype(np.float64),
         empty_ctas=np.maximum(0, padded * heads - jobs[0] - jobs[1]),

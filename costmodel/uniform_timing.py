@@ -4,6 +4,7 @@ import numpy as np
 
 from costmodel.machine import Machine
 from costmodel.parameters import Parameters
+from costmodel.tiles import spread
 from costmodel.timing import job_cost
 from costmodel.uniform import Floats, Ints, Uniform, ceil_div
 
@@ -71,11 +72,11 @@ def _tiles(
     machine, p = where
     loads, widths = schedule
     tile, factor, j, o = plans.sample.tile, p.factor(plans.sample.kernel), p.join, p.overlap
-    own = factor * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
+    far = 1 + p.far_fraction * spread(dram_bytes, machine.l2_bytes)
+    own = factor * far * (p.tile_seconds + tile.pages * p.page_seconds + tile.bytes / p.cta_bytes_per_s)
     matrix, exps = factor * tile.matrix_seconds / p.matrix_fraction, factor * tile.exp_seconds / p.exp_fraction
-    per_sm_load = (factor * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)) ** j + (
-        matrix**o + exps**o
-    ) ** (j / o)
+    stream = factor * far * (tile.pages * p.page_seconds + tile.bytes / p.sm_bytes_per_s)
+    per_sm_load = (stream**j + (matrix**o + exps**o) ** (j / o))[:, None]
     jobs = plans.full_jobs + plans.rest_jobs
     tiles = plans.full_jobs * plans.full_tiles + plans.rest_jobs * plans.rest_tiles
     fixed = job_cost(plans.sample, p)
@@ -86,8 +87,8 @@ def _tiles(
     dram = (1 - np.minimum(fixed * waves / longest, 1.0)) * tile_bytes / (machine.memory_bytes_per_s * p.dram_fraction)
     running = widths[:, ::-1].cumsum(axis=1)[:, ::-1]
     per_sm = ceil_div(running.astype(np.int64), machine.sms)
-    waiting = running * dram[:, None] + exposed[:, None] * own
-    rate = (own**j + per_sm**j * per_sm_load + waiting**j) ** (1 / j)
+    waiting = running * dram[:, None] + (exposed * own)[:, None]
+    rate = (own[:, None] ** j + per_sm**j * per_sm_load + waiting**j) ** (1 / j)
     steps = np.diff(loads, axis=1, prepend=0.0)
     return np.where(running > 0, steps * rate, 0.0).sum(axis=1)
 

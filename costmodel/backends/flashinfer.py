@@ -6,11 +6,15 @@ from costmodel.call import Call
 from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.schedule import EXACT_WAVES
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes, query_tiles
+from costmodel.work import Requests
 
 MIN_CHUNK_TOKENS = 128
 CUDA_CORE_GROUPS = (1, 2, 3, 4, 8)
 TENSOR_CORE_SLOTS = 2
-CUDA_CORE_SLOTS = 8
+CUDA_CORE_SLOTS = 7
+"""CTAs of decode on CUDA cores that the registers of one SM hold (seen on an H200: the grid that it splits for)."""
+FEW_HEADS = 3
+"""Query heads of a group up to which decode on CUDA cores waits for loads; with more it waits for its arithmetic."""
 SAME_SCHEDULE_TILES = 4096
 """Tiles per head beyond which the Hopper plan uses one schedule for all heads."""
 
@@ -82,19 +86,21 @@ def _plan_cuda_cores(call: Call) -> Plan:
     page, heads = batch.page_size, attention.num_kv_heads
     grid = CUDA_CORE_SLOTS * machine.sms
     lengths = [(ceil_div(_visible(attention, q, kv), page), count) for q, kv, count in call.requests]
+    split = batch.size * heads < grid
     chunk = max(pages for pages, _ in lengths)
-    if batch.size * heads < grid:
+    if split:
         chunk = chunk_pages(lengths, grid // heads, max(MIN_CHUNK_TOKENS // page, 1))
     keys = _cuda_core_keys(attention)
-    jobs = _chunk_jobs(lengths, chunk, page, keys, heads)
+    arrived = [(ceil_div(_visible(attention, q, kv), page), count) for q, kv, count in call.arrivals]
+    jobs = _chunk_jobs(arrived, chunk, page, keys, heads)
     splits = max(ceil_div(pages, chunk) for pages, _ in lengths)
     rows = float(attention.num_qo_heads * sum(count * ceil_div(pages, chunk) for pages, count in lengths))
-    padded = grid // heads if batch.size * heads < grid else batch.size
+    padded = grid // heads if split else batch.size
     vector = 2.0 * attention.group_size * keys * (attention.head_dim + attention.value_dim)
     base = tile_work(machine, attention, attention.group_size, keys, batch.page_size)
     tile = TileWork(attention.group_size, keys, base.bytes, vector / machine.sm_vector_flops_per_s, base.exp_seconds)
     return Plan(
-        variant="decode_cuda_cores",
+        variant="decode_cuda_cores" if attention.group_size > FEW_HEADS else "decode_cuda_cores_few_heads",
         kernel=f"{kernel_name(attention)}_g{attention.group_size}",
         jobs=jobs,
         tile=tile,
@@ -104,13 +110,13 @@ def _plan_cuda_cores(call: Call) -> Plan:
         unit_count=heads * batch.size,
         num_splits=splits,
         merge_splits=splits,
-        merge_launched=True,
+        merge_launched=split,
         merged_rows=float(batch.size * attention.num_qo_heads),
-        partial_rows=rows,
+        partial_rows=rows if split else 0.0,
         partial_row_bytes=partial_row_bytes(attention),
         requests=batch.size,
         empty_ctas=max(0, padded * heads - sum(count for count, _ in jobs)),
-        workspace_bytes=int(attention.num_qo_heads * padded * partial_row_bytes(attention)),
+        workspace_bytes=int(attention.num_qo_heads * padded * partial_row_bytes(attention)) if split else 0,
     )
 
 
@@ -121,10 +127,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     rows = query_rows(attention, mean_rows)
     keys = kv_tile(attention, rows, machine.shared_bytes_per_sm)
     limit = TENSOR_CORE_SLOTS * machine.sms // heads
-    lengths = []
-    for q, kv, count in call.requests:
-        seen = kv if attention.sliding_window is None else min(kv, attention.sliding_window + rows)
-        lengths.append((ceil_div(seen, page), count * ceil_div(q * group, rows)))
+    lengths = _tile_pages(call, call.requests, rows)
     longest = max(pages for pages, _ in lengths)
     smallest = max(MIN_CHUNK_TOKENS // page, 1)
     whole = call.knobs.get("disable_split_kv") is True
@@ -132,7 +135,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     chunk = fixed or chunk_pages(lengths, limit, smallest)
     split = (graph or chunk < longest) and not whole
     if graph:
-        jobs = _chunk_jobs(lengths, chunk, page, keys, heads)
+        jobs = _chunk_jobs(_tile_pages(call, call.arrivals, rows), chunk, page, keys, heads)
     else:
         jobs = _masked_jobs(call, rows, keys, chunk * page if split else 0)
     tiles = sum(count for _, count in lengths)
@@ -226,6 +229,16 @@ def kv_tile(attention: Attention, rows: int, shared_bytes: int) -> int:
     return 16 * warps * (8 if most >= 8 else 4 if most >= 4 else 2 if most >= 2 else 1)
 
 
+def _tile_pages(call: Call, requests: Requests, rows: int) -> list[tuple[int, int]]:
+    """Give `(pages, query tiles)` of each request: what the window leaves of its KV."""
+    attention, page = call.attention, call.batch.page_size
+    lengths = []
+    for q, kv, count in requests:
+        seen = kv if attention.sliding_window is None else min(kv, attention.sliding_window + rows)
+        lengths.append((ceil_div(seen, page), count * ceil_div(q * attention.group_size, rows)))
+    return lengths
+
+
 def _chunk_jobs(lengths: list[tuple[int, int]], chunk: int, page: int, keys: int, heads: int) -> tuple[Job, ...]:
     jobs: list[Job] = []
     for pages, count in lengths:
@@ -242,7 +255,7 @@ def _chunk_jobs(lengths: list[tuple[int, int]], chunk: int, page: int, keys: int
 def _masked_jobs(call: Call, rows: int, keys: int, chunk_tokens: int) -> tuple[Job, ...]:
     attention, group, heads = call.attention, call.attention.group_size, call.attention.num_kv_heads
     jobs: list[Job] = []
-    for q, kv, count in call.requests:
+    for q, kv, count in call.arrivals:
         for i in range(ceil_div(q * group, rows)):
             span = (i * rows // group, min(q, ceil_div((i + 1) * rows, group)))
             first, end = kv_range(attention, q, kv, span)

@@ -12,8 +12,12 @@ from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, missing
 MIN_BLOCK_KV = 32
 HEAD_ROWS = 16
 MLA_CONTEXT_STEP = 32
-PREFIX_WEIGHT = 1.4
+PREFIX_WEIGHT = 1.2
 """Cost of a tile of the cached prefix, whose keys are gathered by index, over one of new tokens (seen on an H200)."""
+FAR_PREFIX = 0.2
+"""How much longer a prefix tile takes whose keys the L2 does not hold: nothing is loaded ahead (seen on an H200)."""
+WINDOW_WEIGHT = 2.1
+"""Cost of a tile under a window, whose mask is built for every pair, over one without (seen on an H200)."""
 EXTEND_SLOTS = 2
 EXTEND_KEYS_IN_FLIGHT = 64
 """Keys of an extend tile on the device whose load rates were fitted. The loop has one stage, so that a tile with more
@@ -67,6 +71,15 @@ def head_blocks(attention: Attention) -> int:
     return ceil_div(attention.num_qo_heads, min(HEAD_ROWS, attention.group_size))
 
 
+def part_tiles(attention: Attention, lens: tuple[int, int], splits: int, keys: int) -> list[int]:
+    """KV tiles of each part of one request, `lens` its new and visible tokens; parts without work are left out."""
+    first, end = kv_range(attention, *lens, (0, lens[0]))
+    seen = end - first
+    size = MIN_BLOCK_KV * ceil_div(ceil_div(seen, splits), MIN_BLOCK_KV)
+    full, rest = divmod(seen, size)
+    return [ceil_div(size, keys)] * full + [ceil_div(rest, keys)] * bool(rest)
+
+
 def _plan_decode(call: Call) -> Plan:
     attention, batch, machine = call.attention, call.batch, call.machine
     grouped = attention.group_size > 1
@@ -74,21 +87,19 @@ def _plan_decode(call: Call) -> Plan:
     blocks = head_blocks(attention)
     counts = split_counts(call)
     cap = split_cap(call)
-    jobs: list[Job] = []
-    used = parts = most_parts = 0
+    sizes: dict[tuple[int, int], list[int]] = {}
+    used = parts = 0
     for (q, kv, count), splits in zip(call.requests, counts, strict=True):
-        first, end = kv_range(attention, q, kv, (0, q))
-        seen = end - first
-        size = MIN_BLOCK_KV * ceil_div(ceil_div(seen, splits), MIN_BLOCK_KV)
-        full, rest = divmod(seen, size)
-        jobs.append((full * count * blocks, ceil_div(size, keys)))
-        if rest:
-            jobs.append((count * blocks, ceil_div(rest, keys)))
-        used += count * blocks * (full + bool(rest))
-        parts += count * (full + bool(rest))
-        most_parts = max(most_parts, full + bool(rest))
-    if batch.uniform:
-        jobs.sort(key=lambda job: -job[1])
+        sizes[q, kv] = part_tiles(attention, (q, kv), splits, keys)
+        used += count * blocks * len(sizes[q, kv])
+        parts += count * len(sizes[q, kv])
+    most_parts = max(len(tiles) for tiles in sizes.values())
+    jobs: list[Job] = [
+        (count * blocks, sizes[q, kv][part])
+        for part in range(most_parts)
+        for q, kv, count in call.arrivals
+        if part < len(sizes[q, kv])
+    ]
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     heavy = attention.group_size == HEAVY_GROUP and batch.page_size == 1
     registers = HEAVY_SLOTS if heavy else REGISTER_SLOTS
@@ -110,6 +121,7 @@ def _plan_decode(call: Call) -> Plan:
         merge_splits=most_parts,
         merge_slots=cap,
         merge_launched=True,
+        merged_rows=float(batch.size * attention.num_qo_heads),
         partial_rows=float(parts * attention.num_qo_heads),
         partial_row_bytes=row_bytes,
         requests=batch.size,
@@ -140,7 +152,9 @@ def _plan_extend(call: Call) -> Plan:
     rows, keys = extend_tile(attention, machine.capability)
     heads = attention.num_qo_heads
     most = ceil_div(max(batch.q_lens), rows)
-    new_weight = PREFIX_WEIGHT if call.knobs.get("unified_extend") else 1.0
+    masked = 1.0 if attention.sliding_window is None else WINDOW_WEIGHT
+    new_weight = masked * (PREFIX_WEIGHT if call.knobs.get("unified_extend") else 1.0)
+    prefix_weight = masked * PREFIX_WEIGHT * (1 + FAR_PREFIX * missing(call.work.kv_bytes, machine))
     jobs: list[Job] = []
     for i in range(most):
         for q, kv, count in call.requests:
@@ -150,7 +164,7 @@ def _plan_extend(call: Call) -> Plan:
             first, end = kv_range(attention, q, kv, span)
             prefix = max(0, kv - q - first)
             new = max(end - max(first, kv - q), 1)
-            jobs.append((count * heads, PREFIX_WEIGHT * ceil_div(prefix, keys) + new_weight * ceil_div(new, keys)))
+            jobs.append((count * heads, prefix_weight * ceil_div(prefix, keys) + new_weight * ceil_div(new, keys)))
     runs = merged_runs(jobs)
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)

@@ -18,8 +18,10 @@ from costmodel.regime import regime_of
 
 LEAST_POINTS = 24
 """Rows below which a variant keeps its prior."""
-LEAST_KERNEL_ROWS = 8
-"""Rows that a compiled kernel needs for a factor of its own."""
+FEW_WORKLOADS, HELD_OUT_EVERY = 32, 3
+"""Of fewer workloads one in so many is kept out of the fit; of more, those that no point was chosen from are enough."""
+LEAST_KERNEL_ROWS, LEAST_KERNEL_WORKLOADS = 4, 2
+"""Rows and workloads that a compiled kernel needs for a factor of its own."""
 SIGNIFICANT_DIGITS = 5
 
 
@@ -64,22 +66,30 @@ def fit_variant(rows: Sequence[Point], start: Parameters, most: int = MAX_POINTS
     Points are chosen twice: with the prior, then with the first fit, which knows better what each row depends on.
     """
     names = [*fitted_names(rows[0].emulator.name, rows[0].plan.variant), *kernel_factors(rows)]
-    chosen = choose_points(rows, start, names, most)
-    first = fit_parameters([rows[i] for i in chosen], start, names)
-    chosen = choose_points(rows, first.parameters, names, most)
-    fit = fit_parameters([rows[i] for i in chosen], start, names)
-    seen = {rows[i].workload for i in chosen}
+    few = len({p.workload for p in rows}) < FEW_WORKLOADS
+    pool = [p for p in rows if not (few and held_out(p))]
+    chosen = choose_points(pool, start, names, most)
+    first = fit_parameters([pool[i] for i in chosen], start, names)
+    chosen = choose_points(pool, first.parameters, names, most)
+    fit = fit_parameters([pool[i] for i in chosen], start, names)
+    seen = {pool[i].workload for i in chosen}
     unseen = [p for p in rows if p.workload not in seen]
     return _entry(fit, unseen, sorted(seen))
 
 
+def held_out(point: Point) -> bool:
+    """Whether the point's workload is kept out where there are few: about a third of them, whatever was measured."""
+    return int(point.workload, 16) % HELD_OUT_EVERY == 0
+
+
 def kernel_factors(rows: Sequence[Point]) -> list[str]:
     """Name the factors to fit: one for every compiled kernel with enough rows, but the commonest, which is 1."""
-    counts: dict[str, int] = defaultdict(int)
+    seen: dict[str, list[str]] = defaultdict(list)
     for p in rows:
-        counts[p.plan.kernel] += 1
-    common = max(sorted(counts), key=lambda kernel: counts[kernel])
-    return [f"{FACTOR}{k}" for k in sorted(counts) if k != common and counts[k] >= LEAST_KERNEL_ROWS]
+        seen[p.plan.kernel].append(p.workload)
+    common = max(sorted(seen), key=lambda kernel: len(seen[kernel]))
+    enough = [k for k, w in seen.items() if len(w) >= LEAST_KERNEL_ROWS and len(set(w)) >= LEAST_KERNEL_WORKLOADS]
+    return [f"{FACTOR}{k}" for k in sorted(enough) if k != common]
 
 
 def _entry(fit: Fit, unseen: Sequence[Point], seen: Sequence[str]) -> dict[str, Any]:

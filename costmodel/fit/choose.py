@@ -12,7 +12,7 @@ from costmodel.parameters import Parameters
 MAX_POINTS = 64
 STEP = 0.02
 """Relative change of a parameter in the finite differences."""
-INFORMATIVE_SHARE = 0.5
+INFORMATIVE_SHARE = 0.3
 """Share of the points chosen for their information; the others are spread evenly over measured time."""
 RIDGE = 1e-3
 
@@ -22,8 +22,9 @@ def choose_points(
 ) -> list[int]:
     """Choose points to fit.
 
-    Half are chosen greedily by D-optimality at the given parameters, so that each term is active somewhere; the
-    rest are evenly spaced over the remaining points ordered by time, so that ordinary calls keep their weight.
+    `INFORMATIVE_SHARE` of them are chosen greedily by D-optimality at the given parameters, so that each term is
+    active somewhere; the rest are evenly spaced over the remaining points ordered by time, so that ordinary calls
+    keep their weight.
 
     Returns:
         Indices into `points`.

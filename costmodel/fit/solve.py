@@ -23,6 +23,8 @@ FACTOR_WIDTH = 0.3
 FACTOR_LIMITS = (0.3, 5.0)
 ABSENT = 1e-12
 """Starting value of a parameter that is 0 in the prior, in its own unit."""
+FIRST = {"far_fraction": 0.2}
+"""Starting values of parameters that nothing is assumed of without a measurement."""
 
 LIMITS: dict[str, tuple[float, float]] = {
     "floor_seconds": (5e-7, 1e-4),
@@ -30,6 +32,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "page_seconds": (1e-12, 1e-7),
     "page_bytes": (0.1, 2000.0),
     "cta_bytes_per_s": (1e9, 2e12),
+    "far_fraction": (1e-3, 4.0),
     "sm_bytes_per_s": (2e9, 4e12),
     "dram_fraction": (0.3, 1.0),
     "matrix_fraction": (0.02, 1.0),
@@ -75,7 +78,7 @@ def fit_parameters(points: Sequence[Point], start: Parameters, names: Sequence[s
     names = tuple(names)
     limits = np.log([FACTOR_LIMITS if n.startswith(FACTOR) else LIMITS[n] for n in names])
     low, high = limits[:, 0], limits[:, 1]
-    middle = np.clip(np.log([max(parameter(start, n), ABSENT) for n in names]), low + 1e-6, high - 1e-6)
+    middle = np.clip(np.log([parameter(start, n) or FIRST.get(n, ABSENT) for n in names]), low + 1e-6, high - 1e-6)
     measured = np.log([p.seconds for p in points])
     widths = np.array([FACTOR_WIDTH if n.startswith(FACTOR) else PRIOR_WIDTH for n in names])
     weight = PRIOR_WEIGHT * np.sqrt(len(points)) / widths

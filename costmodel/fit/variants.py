@@ -1,6 +1,6 @@
 """What is fitted for each kernel variant: the parameters that its calls can tell apart."""
 
-_SHARED = ("floor_seconds", "join", "dram_fraction")
+_SHARED = ("floor_seconds", "join", "dram_fraction", "far_fraction")
 _DECODE = (
     *_SHARED,
     "page_seconds",
@@ -42,8 +42,9 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
         "merge_bytes_per_s",
     ),
     ("fa3", "mla"): (*_DECODE, "row_tiles", "matrix_fraction", "extra_fraction"),
-    ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY),
-    ("flashinfer", "decode_cuda_cores"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY, "merge_row_seconds", "row_tiles", "matrix_fraction"),
+    ("flashinfer", "decode_cuda_cores"): (*_DECODE, "matrix_fraction", _EMPTY, "merge_row_seconds"),
+    ("flashinfer", "decode_cuda_cores_few_heads"): (*_DECODE, "matrix_fraction", _EMPTY, "merge_row_seconds"),
     ("flashinfer", "extend_fa2"): (
         *_EXTEND,
         "sm_bytes_per_s",
@@ -57,10 +58,10 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("flashinfer", "extend_fa3"): (*_EXTEND, "sm_bytes_per_s"),
     ("flashinfer", "mla_fa2"): (*_DECODE, "matrix_fraction", "merge_row_seconds", "row_tiles"),
     ("flashinfer", "mla_fa3"): (*_DECODE, "matrix_fraction", "merge_row_seconds", "row_tiles"),
-    ("triton", "decode"): (*_DECODE, "matrix_fraction", _EMPTY),
-    ("triton", "decode_grouped"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", _EMPTY),
+    ("triton", "decode"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", _EMPTY, "merge_row_seconds"),
+    ("triton", "decode_grouped"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", _EMPTY, "merge_row_seconds"),
     ("triton", "extend"): (*_EXTEND, "sm_bytes_per_s", _EMPTY),
-    ("triton", "mla"): (*_DECODE, "matrix_fraction", _EMPTY),
+    ("triton", "mla"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", _EMPTY, "merge_row_seconds"),
     ("flashmla", "mla"): (*_DECODE, "matrix_fraction", "row_tiles"),
     ("attnroof_triton", "decode"): _OWN,
     ("attnroof_triton", "extend"): (*_OWN, "exp_fraction", "overlap"),
