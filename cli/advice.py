@@ -200,7 +200,7 @@ def _choices_table(title: str, advice: "Advice") -> Any:
     for mark, choice in rows:
         s = choice.service
         table.add_row(
-            mark + choice.name + (" (misses the SLO)" if choice.missed else ""),
+            mark + choice.name + (" ✗" if choice.missed else ""),
             str(choice.pair.page_size),
             _range(s.rates.ttft_seconds * 1e3, s.best.ttft_seconds * 1e3, s.worst.ttft_seconds * 1e3),
             _range(s.rates.tpot_seconds * 1e3, s.best.tpot_seconds * 1e3, s.worst.tpot_seconds * 1e3),
@@ -214,6 +214,8 @@ def _notes(advice: "Advice", recorded: "Recorded") -> list[str]:
     chosen = advice.recommended
     memory = chosen.service.memory
     rows = []
+    if any(choice.missed for choice in advice.choices):
+        rows.append("✗ misses the SLO")
     if len(advice.choices) > SHOWN:
         rows.append(f"{len(advice.choices) - SHOWN} more pairs run; --json has them all")
     if not advice.ahead.measured:

@@ -72,7 +72,7 @@ def _limit(call: Call, plan: Plan, timing: Timing, bound: Bound) -> str:
 
 def bytes_text(n: float) -> str:
     """Give bytes as `134 MB`."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if n >= size:
             return f"{n / size:.3g} {unit}"
     return f"{n:.0f} bytes"

@@ -97,7 +97,7 @@ def nothing_known() -> "ServerFacts":
     """What is known of a server that told nothing."""
     from costmodel.serving.server_facts import ServerFacts
 
-    return ServerFacts("nothing: SGLang's own choice is assumed")
+    return ServerFacts("nothing tells: SGLang's own choice is assumed")
 
 
 def compared(asked: "Asked", result: "BenchResult", facts: "ServerFacts") -> Ingested:
@@ -209,6 +209,7 @@ def print_ingested(row: Ingested) -> None:
             name, f"{measured:.2f}", f"{predicted:.2f}", f"{low:.2f}-{high:.2f}{mark}", f"{100 * figure.error:+.1f} %"
         )
     print_table(table)
-    console.print(f"ran with {pair} (known from {row.facts.source})", markup=False, soft_wrap=True)
+    how = row.facts.source if row.facts.decode is None else f"known from {row.facts.source}"
+    console.print(f"ran with {pair} ({how})", markup=False, soft_wrap=True)
     for text in row.explanation:
         console.print(text, markup=False, soft_wrap=True)

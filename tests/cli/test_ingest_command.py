@@ -63,7 +63,7 @@ def test_a_table_is_printed_otherwise(files):
     result = run(files[1])
     assert result.exit_code == 0
     assert "ttft_ms" in result.stdout
-    assert "ran with fa3 (known from nothing: SGLang's own choice is assumed)" in result.stdout
+    assert "ran with fa3 (nothing tells: SGLang's own choice is assumed)" in result.stdout
     assert "is furthest off" in result.stdout
 
 
