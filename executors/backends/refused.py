@@ -18,7 +18,8 @@ REFUSED: dict[str, str] = {
     "intel_amx": f"SGLang's AMX kernels run on Xeons with AMX and come with a CPU build of SGLang; {_NO_DEVICE}",
     "intel_xpu": f"runs on Intel GPUs; {_NO_DEVICE}",
     "hpc_ops": f"its package is not public; {_NO_DEVICE}",
-    "dsa": "DeepSeek sparse attention needs its indexer and fp8 cache layout, which this project does not fill",
+    "dsa": "DeepSeek sparse attention needs its indexer, which this project does not run; `flashmla` measures the "
+    "attention to selected tokens alone",
     "nsa": "native sparse attention: the older name of `dsa`, with the same needs",
     "qsa": "Qwen's sparse attention needs its indexer, which this project does not run",
     "dsv4": "DeepSeek V4's attention needs its compressed cache layout, which this project does not fill",
