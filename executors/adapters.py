@@ -1,6 +1,7 @@
 """The table of docs/adapters.md: `python -m executors.adapters > docs/adapters.md`."""
 
 import sys
+from collections.abc import Sequence
 
 from costmodel import Attention, Batch
 from executors.backends.refused import REFUSED
@@ -70,7 +71,7 @@ def _recorded() -> dict[str, str]:
     return {name: ", ".join(sorted(names)) for name, names in devices.items()}
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (header, ("---",) * len(header), *rows)]
 
 
