@@ -45,20 +45,14 @@ class Call:
         same_q = len(self.distinct) > MOST_LENGTHS and self.batch.q_lens.count(self.batch.q_lens[0]) == self.batch.size
         return similar_requests(self.distinct, MOST_LENGTHS) if same_q else self.distinct
 
-    @property
-    def arrivals(self) -> list[tuple[int, int, int]]:
-        """The requests one by one as they may arrive, `(q_len, kv_len, 1)`: for libraries that keep the batch's order.
+    @cached_property
+    def arrivals(self) -> Requests:
+        """The requests as they may arrive, one by one or, of more than `MOST_LENGTHS`, a few alike at a time.
 
-        A fixed stride through the sorted lengths stands for any order, so that permuting requests changes nothing.
+        For libraries that keep the batch's order. A fixed stride through the sorted lengths stands for any order, so
+        that permuting requests changes nothing.
         """
-        if self.batch.uniform:
-            return self.requests
-        ordered = [(q, kv, 1) for q, kv, count in self.requests for _ in range(count)]
-        size = len(ordered)
-        stride = max(1, round(size * ARRIVAL_STRIDE))
-        while gcd(stride, size) > 1:
-            stride += 1
-        return [ordered[(i * stride + size // 2) % size] for i in range(size)]
+        return self.requests if self.batch.uniform else dispersed(self.requests, MOST_LENGTHS)
 
     @property
     def single_query(self) -> bool:
@@ -68,7 +62,7 @@ class Call:
     def with_knobs(self, knobs: Mapping[str, KnobValue]) -> "Call":
         """Give the same call with other knobs; work that was counted is kept."""
         other = Call(self.attention, self.batch, self.machine, knobs)
-        for name in ("work", "distinct", "requests"):
+        for name in ("work", "distinct", "requests", "arrivals"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
         return other
@@ -77,6 +71,7 @@ class Call:
         """Give the same call with requests of similar length joined to at most `groups`: to choose, not to time."""
         other = self.with_knobs(self.knobs)
         other.__dict__["requests"] = similar_requests(self.requests, groups)
+        other.__dict__["arrivals"] = dispersed(other.requests, groups)
         return other
 
     def number(self, knob: str) -> int:
@@ -85,3 +80,15 @@ class Call:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"knob {knob}={value!r} must be a whole number")
         return value
+
+
+def dispersed(groups: Requests, most: int) -> Requests:
+    """Give requests in an order without order, in at most about `most` pieces more than there are groups."""
+    size = sum(count for _, _, count in groups)
+    step = -(-size // most)
+    ordered = [(q, kv, min(step, count - i)) for q, kv, count in groups for i in range(0, count, step)]
+    pieces = len(ordered)
+    stride = max(1, round(pieces * ARRIVAL_STRIDE))
+    while gcd(stride, pieces) > 1:
+        stride += 1
+    return [ordered[(i * stride + pieces // 2) % pieces] for i in range(pieces)]
