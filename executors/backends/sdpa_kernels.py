@@ -12,7 +12,7 @@ def kernels_taken(run: Callable[[int], object]) -> str:
 
     seen: set[str] = set()
 
-    class Watch(TorchDispatchMode):
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(
             self, operator: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
@@ -21,6 +21,6 @@ def kernels_taken(run: Callable[[int], object]) -> str:
                 seen.add(name.removeprefix(_PREFIX).partition(_SUFFIX)[0])
             return operator(*args, **(kwargs or {}))
 
-    with Watch():
+    with Watch():  # type: ignore[no-untyped-call]
         run(0)
     return "+".join(sorted(seen)) or "math"
