@@ -68,7 +68,7 @@ def prepare_job(asked: Asked, options: Options, measurer: Measurer, profile: Pro
     check_memory(request, profile)
     for note in request.notes:
         observe(Note(note))
-    defaults = engine_defaults(model, profile, asked.tensor_parallel, asked.page_size)
+    defaults = engine_defaults(model, profile, asked.tensor_parallel, asked.page_size, asked.kv_dtype)
     return Job(request, make_tools(options, measurer, profile, defaults, observe), model)
 
 
