@@ -14,6 +14,8 @@ from costmodel.work import Requests, Work, count_work, requests
 
 MOST_LENGTHS = 256
 """KV lengths of a batch that are planned for one by one; bytes and FLOPs are exact beyond it too."""
+JOINED_LENGTHS = 128
+"""Groups of neighbours that more lengths are joined to, and pieces that more requests arrive in."""
 
 ARRIVAL_STRIDE = 0.618
 """Step of the fixed shuffle of requests, as a share of their number: the golden section spreads them evenly."""
@@ -43,7 +45,7 @@ class Call:
     def requests(self) -> Requests:
         """Requests to plan for: the distinct ones; of more than `MOST_LENGTHS` KV lengths neighbours are joined."""
         same_q = len(self.distinct) > MOST_LENGTHS and self.batch.q_lens.count(self.batch.q_lens[0]) == self.batch.size
-        return similar_requests(self.distinct, MOST_LENGTHS) if same_q else self.distinct
+        return similar_requests(self.distinct, JOINED_LENGTHS) if same_q else self.distinct
 
     @cached_property
     def arrivals(self) -> Requests:
@@ -52,7 +54,9 @@ class Call:
         For libraries that keep the batch's order. A fixed stride through the sorted lengths stands for any order, so
         that permuting requests changes nothing.
         """
-        return self.requests if self.batch.uniform else dispersed(self.requests, MOST_LENGTHS)
+        if self.batch.uniform:
+            return self.requests
+        return dispersed(self.requests, self.batch.size if self.batch.size <= MOST_LENGTHS else JOINED_LENGTHS)
 
     @property
     def single_query(self) -> bool:

@@ -77,12 +77,12 @@ class Plan:
     @property
     def job_count(self) -> int:
         """Jobs that have work to do."""
-        return sum(count for count, _ in self.jobs)
+        return sum([count for count, _ in self.jobs])
 
     @property
     def total_tiles(self) -> float:
         """KV tiles of all jobs."""
-        return sum(count * tiles for count, tiles in self.jobs)
+        return sum([count * tiles for count, tiles in self.jobs])
 
     @property
     def all_dram_bytes(self) -> float:

@@ -94,11 +94,9 @@ def _plan_decode(call: Call) -> Plan:
         used += count * blocks * len(sizes[q, kv])
         parts += count * len(sizes[q, kv])
     most_parts = max(len(tiles) for tiles in sizes.values())
+    arrivals = [(count * blocks, sizes[q, kv]) for q, kv, count in call.arrivals]
     jobs: list[Job] = [
-        (count * blocks, sizes[q, kv][part])
-        for part in range(most_parts)
-        for q, kv, count in call.arrivals
-        if part < len(sizes[q, kv])
+        (count, tiles[part]) for part in range(most_parts) for count, tiles in arrivals if part < len(tiles)
     ]
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     heavy = attention.group_size == HEAVY_GROUP and batch.page_size == 1

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel import Attention, Batch, predict
-from costmodel.call import MOST_LENGTHS, Call
+from costmodel.call import JOINED_LENGTHS, MOST_LENGTHS, Call
 from costmodel.work import count_work, visible_pairs, visible_tokens
 
 GQA = Attention(32, 8, 128)
@@ -30,6 +30,16 @@ def test_no_more_lengths_are_planned_for(count, make):
     assert sum(n for _, _, n in groups) == batch.size
     if len(set(batch.kv_lens)) <= MOST_LENGTHS:
         assert groups == call(batch).distinct
+
+
+@pytest.mark.parametrize("lens", [ragged(40), ragged(1500), [500] * 900 + [7000] * 300, [64, 128]])
+def test_arrivals_are_the_same_requests_in_few_pieces(lens):
+    made = call(Batch.decode(lens))
+    count = {}
+    for q, kv, n in made.arrivals:
+        count[q, kv] = count.get((q, kv), 0) + n
+    assert count == {(q, kv): n for q, kv, n in made.requests}
+    assert len(made.arrivals) <= max(MOST_LENGTHS, JOINED_LENGTHS + len(made.requests))
 
 
 def test_requests_that_differ_in_queries_are_never_joined():
@@ -60,7 +70,7 @@ def test_joined_lengths_lie_between_the_shortest_and_the_longest_of_each_group(b
         batch = Batch.decode(some, page_size=64)
         return predict(GQA, batch, backend=backend, profile=profile, knobs=FIXED[backend]).seconds
 
-    size = -(-len(set(lens)) // MOST_LENGTHS)
+    size = -(-len(set(lens)) // JOINED_LENGTHS)
     distinct = sorted(set(lens), reverse=True)
     group = {kv: distinct[i // size * size : i // size * size + size] for i, kv in enumerate(distinct)}
     joined, one_job = seconds(lens), seconds([max(lens)])  # a list schedule ends within one job of the best
