@@ -48,6 +48,12 @@ COMPARED = (
     Compared("b200", "b200_sxm", _SGLANG, "flashinfer", "flashinfer", 1, ("decode",)),
     Compared("b200", "b200_sxm", _SGLANG, "triton", "triton", 1),
     Compared("b200", "b200_sxm", _SGLANG, "trtllm_mla", "trtllm_mla", 64, ("decode",), mla=True),
+    Compared("gb300", "gb300", _SGLANG, "trtllm_mha", "trtllm_mha", 64),
+    Compared("gb300", "gb300", _SGLANG, "trtllm_mla", "trtllm_mla", 64, ("decode",), mla=True),
+    Compared("gb200", "gb200", _SGLANG, "trtllm_mha", "trtllm_mha", 64),
+    Compared("gb200", "gb200", _SGLANG, "trtllm_mla", "trtllm_mla", 64, ("decode",), mla=True),
+    Compared("rtx_pro_6000", "rtx_pro_6000_server", _SGLANG, "flashinfer", "flashinfer", 1),
+    Compared("rtx_pro_6000", "rtx_pro_6000_server", _SGLANG, "triton", "triton", 1),
 )
 """Left out, because no backend launches them: FlashAttention-2 and -4 and the Triton kernels of vLLM, what is
 TensorRT-LLM's own, SGLang's FlashInfer extend on a B200 (CUTLASS, without pages). Left out as impossible: SGLang 0.5.12

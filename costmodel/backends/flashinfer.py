@@ -151,7 +151,9 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
         jobs=jobs,
         tile=tile,
         slots_per_sm=TENSOR_CORE_SLOTS,
-        dram_bytes=dram_bytes(call.work, total * tile.bytes, tiles / batch.size, _working_set(call), machine),
+        dram_bytes=dram_bytes(
+            call.work, total * tile.bytes, tiles / batch.size, _running_kv(call, tiles * heads), machine
+        ),
         row_fill=batch.total_q * group / (tiles * rows),
         units=f"{count_of(heads, 'KV head')} x {count_of(tiles, 'query tile')}",
         unit_count=heads * tiles,
@@ -285,6 +287,7 @@ def _visible(attention: Attention, q: int, kv: int) -> int:
     return end - first
 
 
-def _working_set(call: Call) -> float:
-    longest = max(kv for _, kv, _ in call.requests)
-    return longest * call.attention.kv_bytes_per_token
+def _running_kv(call: Call, units: int) -> float:
+    """KV bytes of the heads that run together: the grid goes through all query tiles of a head before the next head."""
+    longest = max(kv for _, kv, _ in call.requests) * call.attention.kv_bytes_per_token / call.attention.num_kv_heads
+    return max(longest, call.work.kv_bytes * min(1.0, TENSOR_CORE_SLOTS * call.machine.sms / units))

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.operator_tables import Row, read, write
 from benchmarks.transfer import compare, table
 from costmodel import Attention, Batch, predict
-from costmodel.backends import fa3, fa3_ampere
+from costmodel.backends import fa3, fa3_ampere, flashinfer
 from costmodel.backends.structural import STRUCTURES, plan_of
 from costmodel.calibration import resolve
 from costmodel.call import Call
@@ -118,6 +118,17 @@ def test_two_query_tiles_where_tensor_memory_holds_them():
     assert rows == {("b200", 128): (256, 32 * 16), ("b200", 256): (128, 32 * 32), ("h200", 128): (128, 32 * 32)}
 
 
+def test_heads_of_flashinfers_fa2_run_one_after_the_other():
+    """32 heads of 64 query tiles on 284 places: four to five heads run at once, and their KV fits an L40S' L2."""
+    attention = Attention(num_qo_heads=32, num_kv_heads=32, head_dim=256)
+    batch = Batch.extend(q_lens=[8192], kv_lens=[8192])
+    call = Call(attention, batch, machine("l40s"), resolve_knobs("flashinfer", None))
+    plan = flashinfer.plan(call)
+    running = call.work.kv_bytes * 2 * call.machine.sms / plan.unit_count
+    assert running < 0.7 * call.machine.l2_bytes < call.work.kv_bytes
+    assert plan.dram_bytes == call.work.bytes
+
+
 def test_another_vendors_estimate_is_structure():
     batch = Batch.decode([4096] * 32)
     assert predict(GQA, batch, backend="triton", profile=device("mi300x")).evidence == "structure"
@@ -129,21 +140,21 @@ def test_an_unknown_rate_is_bounded_by_half_of_fp8_or_a_quarter_of_fp4():
     assert gb10.matrix_rate("bf16") == gb10.matrix_flops_per_s["fp4"] / 4
 
 
-TARGETS = {"h100": 0.12, "a100": 0.18, "l40s": 0.18, "b200": 0.18}
-"""Largest median error on each device."""
+TARGETS = {"h100": 0.12} | dict.fromkeys(("a100", "l40s", "b200", "gb300", "gb200", "rtx_pro_6000"), 0.18)
+"""Largest median error on each device; no rule was chosen with the last three at hand."""
 COVERAGE = 0.85
 
 
 @pytest.fixture(scope="module")
 def compared():
-    return list(compare(read()[::5]))
+    return list(compare(read()[::8]))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_devices_without_data_meet_their_targets(compared, name):
     """The device is left out whole: every parameter comes from an H200 or from structure."""
     cold = [each for each in compared if each.row.device == name and not each.warm]
-    assert len(cold) > 100
+    assert len(cold) > 60
     assert {each.evidence for each in cold} <= {"others", "structure"}
     assert statistics.median(each.error for each in cold) <= TARGETS[name]
     assert sum(each.covered for each in cold) / len(cold) >= COVERAGE
