@@ -47,7 +47,8 @@ def advise(
     as_json: JsonOption = False,
 ) -> None:
     """Rank the pairs of backends for a steady load; SGLang's own choice beside them."""
-    from cli.advice import advice_json, print_advice
+    from cli.advice import advice_json
+    from cli.advice_tables import print_advice
     from cli.recorded import read_recorded
     from costmodel import Incompatible, load_model
     from costmodel.serving import Asked, Parallel, Slo

@@ -1,7 +1,7 @@
 """Weights counted from config.json against the published parameter counts."""
 
 import pytest
-from serving_cases import made, model
+from serving_cases import MODELS, made, model
 
 from costmodel import ConfigError
 from costmodel.serving import rank_weights, read_architecture
@@ -26,6 +26,13 @@ from costmodel.serving import rank_weights, read_architecture
 )
 def test_parameters_are_those_that_were_published(name, billions, digits):
     assert round(rank_weights(model(name)).parameters / 1e9, digits) == billions
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in MODELS.iterdir() if path.is_dir()))
+def test_every_example_is_counted(name):
+    w = rank_weights(model(name))
+    assert w.bytes > 0
+    assert w.architecture.sublayers >= w.architecture.layers / 2
 
 
 def test_parameters_of_a_small_model_by_hand():
