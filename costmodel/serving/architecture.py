@@ -31,6 +31,8 @@ class Architecture:
     """Mixers and MLPs; each begins with a norm and ends with an all-reduce under tensor parallelism."""
     notes: tuple[str, ...]
     """What is approximate, in words."""
+    per_layer_width: int = 0
+    """Width of the embedding that every layer adds of its own (Gemma 3n and 4 E); 0 without."""
 
     @property
     def dense_layers(self) -> int:
@@ -67,6 +69,7 @@ def read_architecture(model: Model) -> Architecture:
         linear=linear,
         sublayers=mixing + max(moe, sum(dense.values())),
         notes=_notes(model, experts, linear),
+        per_layer_width=sizes.optional("hidden_size_per_layer_input") or 0,
     )
 
 
@@ -93,4 +96,4 @@ def _tied(model: Model) -> bool:
         for name in ("tie_word_embeddings", "share_input_output_layers"):
             if isinstance(part.get(name), bool):
                 return bool(part[name])
-    return model.model_type.startswith("gemma")
+    return "gemma" in model.model_type

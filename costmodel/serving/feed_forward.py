@@ -30,6 +30,8 @@ WITHOUT_GATE = frozenset(
 """Model types whose MLP has two matrices instead of three."""
 FOUR_TIMES = frozenset({"gpt2", "gptj", "bloom", "falcon", "mpt", "gpt_bigcode", "codegen"})
 """Model types whose MLP is four times as wide as the model where the file states nothing else."""
+BOTH_BRANCHES = frozenset({"recurrent_gemma"})
+"""Model types whose intermediate_size counts gate and value together."""
 NAS_MULTIPLE = 256
 """Widths of Nemotron's searched blocks are rounded up to this."""
 EXPERT_WORDS, DENSE_WORDS = ("moe", "e", "sparse"), ("mlp", "-", "ffn", "dense")
@@ -121,7 +123,8 @@ def _dense_width(model: Model, sizes: Sizes) -> int:
         return -(-int(width) // (sizes.optional("block_multiple_of") or 1)) * (sizes.optional("block_multiple_of") or 1)
     if model.model_type in FOUR_TIMES and sizes.optional(*DENSE_SIZE) is None:
         return (sizes.optional("expansion_ratio") or 4) * sizes.hidden
-    return sizes.count(*DENSE_SIZE, "block_ff_dim")
+    stated = sizes.count(*DENSE_SIZE, "block_ff_dim")
+    return stated // 2 if model.model_type in BOTH_BRANCHES else stated
 
 
 def _is_moe(model: Model, layer: int) -> bool:

@@ -97,13 +97,14 @@ def rank_weights(model: Model, tp: int = 1, ep: int = 1) -> RankWeights:
     products += _linear(architecture, tp, formats.linear)
     products += _replaced(model, tp, formats.dense)
     products += _mlps(architecture, tp, formats)
+    products += _per_layer(architecture, tp, formats.dense)
     vocab = share(architecture.vocab_size, tp)
     return RankWeights(
         architecture,
         tuple(products),
         Product("lm_head", vocab, architecture.hidden_size, 1, formats.head),
         _routed(architecture, tp, ep, formats.experts),
-        vocab * architecture.hidden_size,
+        vocab * (architecture.hidden_size + architecture.layers * architecture.per_layer_width),
         formats,
     )
 
@@ -143,6 +144,15 @@ def _mlps(a: Architecture, tp: int, formats: Formats) -> Iterator[Product]:
             yield Product("latent_out", a.hidden_size, a.experts.latent_size, a.moe_layers, formats.shared)
         if a.experts.shared_intermediate_size:
             yield from _mlp("shared_", a.experts.shared_intermediate_size, a, tp, (a.moe_layers, formats.shared))
+
+
+def _per_layer(a: Architecture, tp: int, format: WeightFormat) -> Iterator[Product]:
+    """Projections of the embeddings that every layer adds."""
+    width = a.per_layer_width
+    if width:
+        yield Product("per_layer_all", share(a.layers * width, tp), a.hidden_size, 1, format)
+        yield Product("per_layer_gate", width, a.hidden_size, a.layers, format)
+        yield Product("per_layer_out", a.hidden_size, width, a.layers, format)
 
 
 def _mlp(name: str, width: int, a: Architecture, tp: int, layers: tuple[int, WeightFormat]) -> Iterator[Product]:

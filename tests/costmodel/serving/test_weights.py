@@ -4,6 +4,7 @@ import pytest
 from serving_cases import MODELS, made, model
 
 from costmodel import ConfigError
+from costmodel.models import read_model
 from costmodel.serving import rank_weights, read_architecture
 
 
@@ -157,3 +158,71 @@ def test_an_output_gate_widens_the_projection():
 def test_layers_with_experts_are_told_apart(fields, dense, moe):
     a = read_architecture(made(**fields))
     assert (a.dense_layers, a.moe_layers) == (dense, moe)
+
+
+# Sizes as in the models' published config.json files; published counts in billions.
+JAMBA = {
+    "model_type": "jamba", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "attn_layer_offset": 4, "attn_layer_period": 8,
+    "expert_layer_offset": 1, "expert_layer_period": 2, "mamba_d_conv": 4, "mamba_d_state": 16, "mamba_dt_rank": 256,
+    "mamba_expand": 2, "num_experts": 16, "num_experts_per_tok": 2, "vocab_size": 65536, "tie_word_embeddings": False,
+}  # fmt: skip
+KIMI_LINEAR = {
+    "model_type": "kimi_linear", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 27,
+    "num_attention_heads": 32, "num_key_value_heads": 32, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "v_head_dim": 128, "moe_intermediate_size": 1024, "num_experts": 256,
+    "num_experts_per_token": 8, "num_shared_experts": 1, "first_k_dense_replace": 1, "vocab_size": 163840,
+    "linear_attn_config": {"full_attn_layers": [4, 8, 12, 16, 20, 24, 27], "head_dim": 128, "num_heads": 32},
+    "tie_word_embeddings": False,
+}  # fmt: skip
+FALCON_H1 = {
+    "model_type": "falcon_h1", "hidden_size": 3072, "intermediate_size": 12288, "num_hidden_layers": 44,
+    "num_attention_heads": 12, "num_key_value_heads": 2, "head_dim": 128, "mamba_n_heads": 24, "mamba_d_head": 128,
+    "mamba_n_groups": 1, "mamba_d_state": 256, "vocab_size": 130048, "tie_word_embeddings": False,
+}  # fmt: skip
+LONGCAT = {
+    "model_type": "longcat_flash", "hidden_size": 6144, "num_layers": 28, "ffn_hidden_size": 12288,
+    "expert_ffn_hidden_size": 2048, "n_routed_experts": 512, "moe_topk": 12, "num_attention_heads": 64,
+    "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+    "vocab_size": 131072, "tie_word_embeddings": False,
+}  # fmt: skip
+LFM2 = {
+    "model_type": "lfm2", "hidden_size": 2048, "block_auto_adjust_ff_dim": True, "block_ff_dim": 12288,
+    "block_multiple_of": 256, "conv_L_cache": 3, "full_attn_idxs": [2, 5, 8, 10, 12, 14], "num_attention_heads": 32,
+    "num_key_value_heads": 8, "num_hidden_layers": 16, "vocab_size": 65536, "tie_word_embeddings": True,
+}  # fmt: skip
+MINIMAX = {
+    "model_type": "minimax_text_01", "hidden_size": 6144, "intermediate_size": 9216, "num_hidden_layers": 80,
+    "attn_type_list": [0, 0, 0, 0, 0, 0, 0, 1] * 10, "num_attention_heads": 64, "num_key_value_heads": 8,
+    "head_dim": 128, "num_local_experts": 32, "num_experts_per_tok": 2, "vocab_size": 200064,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+RECURRENT_GEMMA = {
+    "model_type": "recurrent_gemma", "hidden_size": 2560, "intermediate_size": 15360, "num_hidden_layers": 26,
+    "block_types": ["recurrent", "recurrent", "attention"], "num_attention_heads": 10, "num_key_value_heads": 1,
+    "head_dim": 256, "lru_width": 2560, "attention_window_size": 2048, "vocab_size": 256000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "billions", "digits"),
+    [
+        (JAMBA, 52, 0),
+        (KIMI_LINEAR, 49, 0),
+        (FALCON_H1, 7.6, 1),
+        (LONGCAT, 561, 0),
+        (LFM2, 1.17, 2),
+        (MINIMAX, 456, 0),
+        (RECURRENT_GEMMA, 2.7, 1),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else str(value),
+)
+def test_hybrid_parameters_are_those_that_were_published(config, billions, digits):
+    found = read_model({"torch_dtype": "bfloat16", **config}, name=config["model_type"])
+    assert round(rank_weights(found).parameters / 1e9, digits) == billions
+
+
+def test_embeddings_of_every_layer_are_held():
+    plain, with_them = rank_weights(made()), rank_weights(made(hidden_size_per_layer_input=64))
+    assert with_them.embedding - plain.embedding == 1000 * 2 * 64
+    assert with_them.parameters - plain.parameters == 1000 * 2 * 64 + 3 * 2 * 64 * 1024
