@@ -123,7 +123,7 @@ def _dense_width(model: Model, sizes: Sizes) -> int:
         return -(-int(width) // (sizes.optional("block_multiple_of") or 1)) * (sizes.optional("block_multiple_of") or 1)
     if model.model_type in FOUR_TIMES and sizes.optional(*DENSE_SIZE) is None:
         return (sizes.optional("expansion_ratio") or 4) * sizes.hidden
-    stated = sizes.count(*DENSE_SIZE, "block_ff_dim")
+    stated = sizes.count(*DENSE_SIZE, "block_ff_dim", usual="intermediate_size")
     return stated // 2 if model.model_type in BOTH_BRANCHES else stated
 
 

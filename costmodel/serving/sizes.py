@@ -32,17 +32,23 @@ class Sizes:
                 return value
         return None
 
-    def count(self, *names: str) -> int:
+    def count(self, *names: str, usual: str | None = None) -> int:
         """Give the first of these.
+
+        Args:
+            names: In order of precedence.
+            usual: The name that a message asks for; None is the first.
 
         Raises:
             ConfigError: None of them is a positive whole number.
         """
         value = self.optional(*names)
         if value is None or value < 1:
-            asked = " (or ".join(names[:2]) + (")" if len(names) > 1 else "")
+            asked = usual or names[0]
+            others = ", ".join(name for name in names if name != asked)
+            also = f" (nor {others})" if others else ""
             raise ConfigError(
-                f"{self.model.name}: config.json has no {asked}; without it weights and step times are unknown"
+                f"{self.model.name}: config.json has no {asked}{also}; without it weights and step times are unknown"
             )
         return value
 
