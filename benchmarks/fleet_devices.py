@@ -89,13 +89,13 @@ class Fleet:
         """Kill the last worker midway, let the others end, resume."""
         name, devices, start = "killed", self._options.devices, time.monotonic()
         workers = [self._start(name, device) for device in devices]
-        while self._finished(name) < self._options.kill_after and all(w.poll() is None for w in workers):
+        victim, held = workers.pop(), 0
+        while victim.poll() is None and (self._finished(name) < self._options.kill_after or not held):
             time.sleep(0.1)
-        victim = workers.pop()
-        held = [c for c in self._open_claims(name) if c.owner.pid == victim.pid]
+            held = sum(c.owner.pid == victim.pid for c in self._open_claims(name))
         victim.send_signal(signal.SIGKILL)
         victim.wait()
-        print(f"killed the worker on {devices[-1]} after {self._finished(name)} results; it held {len(held)}")
+        print(f"killed the worker on {devices[-1]} after {self._finished(name)} results; it held {held}")
         self._wait(workers)
         print(f"the others ended with {self._finished(name)} results, {len(self._open_claims(name))} claims open")
         wall = time.monotonic() - start

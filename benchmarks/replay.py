@@ -1,214 +1,173 @@
 """How few measurements find the best candidate, replayed on recorded exhaustive sweeps, without a GPU.
 
-    python benchmarks/replay.py                          # all recorded workloads with at least 4 candidates
-    python benchmarks/replay.py --least 30               # the split sweeps
-    python benchmarks/replay.py --tpe-repeats 100 --json replay.json
+    python benchmarks/replay.py                  # attnroof now, beside what is kept of random search and Optuna's TPE
+    python benchmarks/replay.py --keep           # run those where records changed: half an hour on 2 cores for all
+    python benchmarks/replay.py --least 30       # the split sweeps alone
+    python benchmarks/replay.py --correlations   # how far errors of estimates go together
 
-The search is the tuner's own strategy on the cost model's predictions; random search and Optuna's TPE draw from the
-same candidates. Random search draws each once; TPE alone measures a repeated draw again. Quality is best time over
-found time, as a geometric mean. The model was fitted to a part of the same records.
+An evaluation is one candidate measured once. Each measurement is the recorded time, off by as much as two runs of the
+device differ; a method's choice is what looked best to it, and counts with its recorded time. The default, which a
+tuning run always measures too, is not counted for any method. The model was fitted to a part of the same records.
+
+The score is the field's (Willemsen et al., A methodology for comparing optimization algorithms for auto-tuning, 2024):
+0 is random search without repeats, 1 the best from the first evaluation on; averaged over the evaluations that random
+search needs for 95 % of the way from the median candidate to the best, then over the workloads.
 """
 
 import argparse
 import itertools
-import json
 import math
-import random
+import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import optuna
+import replay_kept
+from replay_cases import Case, load_cases
+from replay_kept import Kept
+from replay_methods import LEAST_SLOWER, METHODS, STEPS, TPE_ONCE, Done, run, unmeasured
 
-from costmodel import Attention, Batch
-from executors.outcome import Candidate, Measured
-from executors.recordings import PACKAGED, read_records
-from executors.replay import ReplayMeasurer
-from hwprofiles import Profile, load_profile
+from executors.outcome import Candidate
+from executors.recordings import PACKAGED
 from tuner.beliefs import Z90, distance
-from tuner.cost import TrialCost
-from tuner.noise import timing
-from tuner.predictions import predict_all
-from tuner.session import Known
-from tuner.space import Space, pick_default
-from tuner.spec import spec_of
-from tuner.strategy import Guided, Plan
-from tuner.workload import Workload
 
-STEPS = (0, 1, 3, 8)
-NEAR = 0.99
-SGLANG_ON_HOPPER = ("fa3", "flashmla", "triton")
-"""What SGLang chooses there by itself, first choice first."""
-TIRELESS = Plan(first=1, group=1, horizon=1e15, chance=0.0)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One recorded workload with the time of every candidate."""
-
-    workload: Workload
-    space: Space
-    seconds: dict[str, float]
-    profile: Profile
-
-    @property
-    def best(self) -> float:
-        return min(self.seconds.values())
-
-
-@dataclass
-class Replayed:
-    """Stands in for a study: what was measured so far."""
-
-    case: Case
-    order: list[Candidate]
-
-    def known(self) -> dict[str, Known]:
-        return {c.key: Known(c, (self.case.seconds[c.key],), "measured", None, None) for c in self.order}
-
-    def held(self) -> frozenset[str]:
-        return frozenset(c.key for c in self.order)
+LEAST = 4
+REPEATS = 100
+WITHOUT_MODEL = tuple(name for name in METHODS if name != "attnroof")
+BASELINES = (*WITHOUT_MODEL, TPE_ONCE)
+BLOCK = 32
+SEEDS = 5
+"""Of attnroof, whose choices only the noise of a run changes."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One method over all cases."""
+    """One method over all workloads."""
 
     method: str
-    cases: int
     quality: dict[int, float]
     """Evaluations to geometric mean of best time over found time."""
     evaluations: float
-    """Mean evaluations until 99 % of the best is found."""
+    """Mean evaluations until one is within 1 % of the best."""
+    score: float
+    slower: int
+    """Workloads where the choice after three and the default is more than 2 % slower than the default."""
+    worst: float
+    """Largest time of such a choice over that of the default."""
 
 
 def main() -> int:
     options = _parser().parse_args()
     started = time.monotonic()
-    cases = list(load_cases(options.records, options.least, options.limit))
+    cases = list(load_cases(options.records, options.least))
     if not cases:
         sys.exit("no recorded workload has so many candidates")
     if options.correlations:
         for line in correlations(cases):
             print(line)
         return 0
-    sizes = [len(c.space) for c in cases]
-    scores = [
-        score("attnroof", cases, lambda case, seed: guided(case), 1),
-        score("library default", cases, lambda case, seed: [case.space.default], 1),
-        score("random", cases, shuffled, options.repeats),
-    ]
-    if options.tpe_repeats:
-        scores.append(score("Optuna TPE", cases, tpe, options.tpe_repeats))
-        free = partial(tpe, free_repeats=True)
-        scores.append(score("Optuna TPE, repeats free", cases, free, options.tpe_repeats))
-    print(f"{len(cases)} workloads, {min(sizes)} to {max(sizes)} candidates (median {statistics.median(sizes):.0f})")
-    for line in markdown(scores):
+    if options.keep:
+        keep(cases, options.processes)
+    for line in report(cases, options.processes):
         print(line)
-    slower = [c for c in cases if c.seconds[guided(c)[0].key] > 1.02 * c.seconds[c.space.default.key]]
-    print(f"predicted choice more than 2 % slower than the library's default: {len(slower)} of {len(cases)} workloads")
     print(f"{time.monotonic() - started:.0f} s")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(s) for s in scores], indent=1))
     return 0
 
 
-def load_cases(records: Path, least: int, limit: int | None) -> Iterator[Case]:
-    """Read recorded workloads in which every candidate but failed ones has a time."""
-    measurer = ReplayMeasurer(read_records(records).records)
-    profile = load_profile(measurer.environment().name)
-    for i, (attention, batch) in enumerate(measurer.workloads()):
-        if limit is not None and i >= limit:
-            return
-        case = _case(measurer, attention, batch, profile)
-        if case is not None and len(case.space) >= least:
-            yield case
+def keep(cases: Sequence[Case], processes: int) -> None:
+    """Run the searches without a model where nothing is kept for the workload, saved after each block."""
+    current = {c.fingerprint: c for c in cases}
+    kept = {key: k for key, k in replay_kept.load().items() if k.case in current and k.method in BASELINES}
+    missing = [c for _, c in sorted(current.items()) if any((c.fingerprint, n, REPEATS) not in kept for n in BASELINES)]
+    for start in range(0, len(missing), BLOCK):
+        block = missing[start : start + BLOCK]
+        for method in WITHOUT_MODEL:
+            for case, done in zip(block, replay([(c, method, range(REPEATS)) for c in block], processes), strict=True):
+                kept |= {(case.fingerprint, n, REPEATS): Kept(case.fingerprint, n, REPEATS, d) for n, d in done.items()}
+        replay_kept.save(kept.values())
+        print(f"{start + len(block)} of {len(missing)} workloads replayed", flush=True)
 
 
-def _case(measurer: ReplayMeasurer, attention: Attention, batch: Batch, profile: Profile) -> Case | None:
-    candidates = measurer.candidates(attention, batch, profile)
-    outcomes = measurer.measure(attention, batch, candidates, seed=0, repeats=7)
-    seconds = {key: timing(o.seconds).seconds for key, o in outcomes.items() if isinstance(o, Measured)}
-    usable = tuple(c for c in candidates if c.key in seconds)
-    if not usable:
-        return None
-    names = {c.backend: c.knobs.keys() for c in reversed(usable)}
-    usable = tuple(c for c in usable if c.knobs.keys() == names[c.backend])
-    space = Space(usable, pick_default(usable, SGLANG_ON_HOPPER))
-    return Case(Workload(attention, batch, spec_of(batch)), space, {c.key: seconds[c.key] for c in usable}, profile)
+def report(cases: Sequence[Case], processes: int = 1) -> list[str]:
+    """The table with what stands below it, over the workloads for which every search has a result."""
+    kept = replay_kept.load()
+    for name in BASELINES:
+        cases = replay_kept.covered(cases, name, REPEATS, kept)
+    if not cases:
+        raise ValueError("nothing is kept for these workloads: python benchmarks/replay.py --keep")
+    found = replay([(case, "attnroof", range(SEEDS)) for case in cases], processes)
+    ours = score("attnroof", [done["attnroof"] for done in found])
+    scores = [ours, *(score(name, [kept[c.fingerprint, name, REPEATS].done for c in cases]) for name in BASELINES)]
+    sizes = sorted(len(c.space) for c in cases)
+    return [
+        *markdown(cases, scores),
+        "",
+        f"{len(cases)} workloads of {sizes[0]} to {sizes[-1]} candidates (median {statistics.median(sizes):.0f}), "
+        f"{REPEATS} repeats of random search and TPE.",
+        f"Without a measurement: {compare(cases, [unmeasured(c) for c in cases])}",
+        f"(taking the fastest estimate: {compare(cases, [fastest(c) for c in cases])});",
+        f"after three measurements beside the default: {ours.slower}, at worst {100 * (ours.worst - 1):.1f} %.",
+    ]
 
 
-_ORDERS: dict[int, list[Candidate]] = {}
+def replay(tasks: Sequence[tuple[Case, str, range]], processes: int) -> list[dict[str, Done]]:
+    """Replay methods on workloads."""
+    if processes <= 1:
+        return list(itertools.starmap(run, tasks))
+    with multiprocessing.Pool(processes) as pool:
+        return pool.starmap(run, tasks, chunksize=4)
 
 
-def guided(case: Case) -> list[Candidate]:
-    """The order in which the tuner measures."""
-    known = _ORDERS.get(id(case))
-    if known is not None:
-        return known
-    predictions = predict_all(case.workload, case.space.candidates, case.profile)
-    strategy = Guided(case.space, predictions, TIRELESS, TrialCost("cuda", 7))
-    study = Replayed(case, [strategy.ranking()[0]])
-    while len(study.order) < len(case.space):
-        chosen = strategy.choose(study)  # type: ignore[arg-type]
-        if chosen is None:
-            break
-        study.order.append(chosen)
-    _ORDERS[id(case)] = study.order
-    return study.order
+def score(method: str, done: Sequence[Done]) -> Score:
+    """Average a method over workloads."""
+    return Score(
+        method,
+        {k: _quality(done, k) for k in STEPS if k in done[0].losses},
+        statistics.fmean(d.evaluations for d in done),
+        statistics.fmean(d.score for d in done if d.score is not None),
+        sum(d.slower > 1 + LEAST_SLOWER for d in done),
+        max(d.slower for d in done),
+    )
 
 
-def shuffled(case: Case, seed: int) -> list[Candidate]:
-    """A random order."""
-    order = list(case.space.candidates)
-    random.Random(seed).shuffle(order)
-    return order
+def _quality(done: Sequence[Done], count: int) -> float:
+    return math.exp(-statistics.fmean(d.losses[count] for d in done))
 
 
-def tpe(case: Case, seed: int, *, free_repeats: bool = False) -> list[Candidate]:
-    """Candidates in the order in which Optuna's TPE draws them; repeats left out where they are free."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
-    distributions = case.space.distributions()
-    order: list[Candidate] = []
-    for _ in range(5 * len(case.space)):
-        trial = study.ask()
-        backend = trial.suggest_categorical("backend", distributions["backend"].choices)
-        params = {"backend": backend}
-        for name, distribution in distributions.items():
-            if name.startswith(f"{backend}."):
-                params[name] = trial.suggest_categorical(name, distribution.choices)
-        candidate = case.space.candidate(params)
-        if candidate is None:
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            continue
-        study.tell(trial, case.seconds[candidate.key])
-        if not free_repeats or candidate not in order:
-            order.append(candidate)
-        if case.seconds[candidate.key] <= case.best / NEAR and len(order) >= max(STEPS):
-            break
-    return [*order, *(c for c in case.space.candidates if c not in order)]
+def markdown(cases: Sequence[Case], scores: Sequence[Score]) -> list[str]:
+    """The table of the README."""
+    head = [f"{k} measured" for k in STEPS]
+    lines = [
+        "| best time over found time, after | " + " | ".join(head) + " | evaluations to 99 % | score |",
+        "|--|" + "--:|" * (len(STEPS) + 2),
+    ]
+    for s in scores:
+        cells = [f"{100 * s.quality[k]:.1f} %" if k in s.quality else "" for k in STEPS]
+        lines.append(f"| {s.method} | " + " | ".join(cells) + f" | {s.evaluations:.1f} | {s.score:.2f} |")
+    default = math.exp(statistics.fmean(math.log(c.best / c.seconds[c.space.default.key]) for c in cases))
+    lines.append(f"| SGLang's default backend | {100 * default:.1f} % | " + " | ".join([""] * 5) + " |")
+    return lines
 
 
-def score(method: str, cases: Sequence[Case], order_of: Callable[[Case, int], list[Candidate]], repeats: int) -> Score:
-    """Average a method over cases and seeds."""
-    logs: dict[int, list[float]] = {k: [] for k in STEPS}
-    needed = []
-    for case in cases:
-        for seed in range(repeats):
-            order = order_of(case, seed)
-            found = [case.seconds[c.key] for c in order]
-            for k in STEPS:
-                seen = min(found[: max(1, k)])
-                logs[k].append(math.log(case.best / seen))
-            near = next((i + 1 for i, s in enumerate(_running(found)) if s <= case.best / NEAR), len(case.space))
-            needed.append(near)
-    quality = {k: math.exp(statistics.fmean(v)) for k, v in logs.items()}
-    return Score(method, len(cases), quality, statistics.fmean(needed))
+def fastest(case: Case) -> Candidate:
+    """The candidate with the least predicted time."""
+    known = {c.key: p.seconds for c in case.space.candidates if (p := case.predictions[c.key]) is not None}
+    return min(case.space.candidates, key=lambda c: known.get(c.key, math.inf))
+
+
+def compare(cases: Sequence[Case], choices: Sequence[Candidate]) -> str:
+    """Quality of choices, and how often they are slower than the default."""
+    pairs = [(c, c.seconds[choice.key]) for c, choice in zip(cases, choices, strict=True)]
+    quality = math.exp(statistics.fmean(math.log(c.best / seconds) for c, seconds in pairs))
+    ratios = [seconds / c.seconds[c.space.default.key] for c, seconds in pairs]
+    slower = sum(r > 1 + LEAST_SLOWER for r in ratios)
+    return (
+        f"{100 * quality:.1f} %, more than {100 * LEAST_SLOWER:.0f} % slower than the default in {slower}, "
+        f"at worst {100 * (max(ratios) - 1):.1f} %"
+    )
 
 
 def correlations(cases: Sequence[Case]) -> Iterator[str]:
@@ -234,47 +193,22 @@ def correlations(cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _errors(case: Case) -> list[tuple[Candidate, float]]:
-    predictions = predict_all(case.workload, case.space.candidates, case.profile)
     out = []
     for candidate in case.space.candidates:
-        p = predictions[candidate.key]
+        p = case.predictions[candidate.key]
         if p is not None:
             z = math.log(case.seconds[candidate.key] / p.seconds) / (math.log(p.high / p.low) / (2 * Z90))
             out.append((candidate, max(-4.0, min(4.0, z))))
     return out
 
 
-def _running(values: Sequence[float]) -> list[float]:
-    out: list[float] = []
-    for value in values:
-        out.append(min(value, out[-1]) if out else value)
-    return out
-
-
-def markdown(scores: Sequence[Score]) -> list[str]:
-    """The table of the README."""
-    head = [f"{k} measured" for k in STEPS]
-    lines = ["| method | " + " | ".join(head) + " | evaluations to 99 % |", "|--|" + "--:|" * (len(STEPS) + 1)]
-    for s in scores:
-        cells = [f"{100 * s.quality[k]:.1f} %" for k in STEPS]
-        if s.method not in ("attnroof", "library default"):
-            cells[0] = "-"
-        if s.method == "library default":
-            cells = [cells[0], *["-"] * (len(STEPS) - 1)]
-        evaluations = "-" if s.method == "library default" else f"{s.evaluations:.1f}"
-        lines.append(f"| {s.method} | " + " | ".join(cells) + f" | {evaluations} |")
-    return lines
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, default=PACKAGED)
-    parser.add_argument("--least", type=int, default=4, help="candidates a workload must have")
-    parser.add_argument("--limit", type=int, help="workloads looked at")
-    parser.add_argument("--repeats", type=int, default=100, help="seeds of random search")
-    parser.add_argument("--tpe-repeats", type=int, default=10, help="seeds of TPE; 0 leaves it out")
+    parser.add_argument("--least", type=int, default=LEAST, help="candidates a workload must have")
+    parser.add_argument("--keep", action="store_true", help="replay random search and TPE where records changed")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--correlations", action="store_true", help="how much errors of predictions are shared")
-    parser.add_argument("--json", type=Path)
     return parser
 
 

@@ -119,8 +119,10 @@ def loads(text: str, name: str = "configuration") -> Configuration:
     """
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except json.JSONDecodeError as error:
         raise ConfigurationError(f"{name} is damaged: not JSON ({error}); tune again to make it anew") from None
+    except RecursionError:
+        raise ConfigurationError(f"{name} is damaged: nested too deeply; tune again to make it anew") from None
     if not isinstance(data, dict) or "schema_version" not in data or "attention" not in data:
         raise ConfigurationError(f"{name} is not an attnroof configuration: no schema_version and attention in it")
     if data["schema_version"] != SCHEMA_VERSION:

@@ -1,6 +1,6 @@
 """Export as a launch line: the pair of backends that one server can be told, checked against the engine's own rules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from costmodel import LaunchChoice, LaunchPlan, Model, sglang_launch, vllm_launch
@@ -10,6 +10,7 @@ from hwprofiles import Profile, load_profile
 from tuner.between import Estimator
 from tuner.configuration import Configuration, ConfigurationError
 from tuner.fill import model
+from tuner.plain_model import TORCH_DTYPES
 from tuner.reduce import Estimate, Pair, Reduced, reduce_to_pair
 from tuner.row import Row
 from tuner.traffic import Traffic
@@ -48,8 +49,13 @@ def launch(configuration: Configuration, engine: Engine, traffic: Traffic | None
         decode_knobs=decode.choice.knobs,
         tensor_parallel=configuration.provenance.tensor_parallel,
     )
-    write = sglang_launch if engine == "sglang" else vllm_launch
-    plan = write(choice, _model(configuration), profile)
+    written = _model(configuration)
+    dtype = _dtype(configuration, written)
+    if engine == "sglang":
+        plan = sglang_launch(replace(choice, other_flags=dtype), written, profile)
+    else:
+        plan = vllm_launch(choice, written, profile)
+        plan = replace(plan, flags=(*plan.flags, *dtype))
     for name, side in _named(pair):
         if side is not None and side.estimated:
             notes.append(f"{name}: {side.estimated} of {side.rows} rows are estimated for this choice by the model")
@@ -78,6 +84,12 @@ def _named(pair: Pair) -> tuple[tuple[str, Reduced | None], ...]:
 def _kv_dtype(configuration: Configuration) -> str:
     attention = configuration.to_attention()
     return "auto" if attention.kv_dtype == attention.dtype else attention.kv_dtype
+
+
+def _dtype(configuration: Configuration, written: Model) -> tuple[str, ...]:
+    """Name the dtype where it is not the model's own: a CPU is tuned in what it runs fastest."""
+    dtype = configuration.to_attention().dtype
+    return () if dtype == written.dtype or dtype not in TORCH_DTYPES else ("--dtype", TORCH_DTYPES[dtype])
 
 
 def _model(configuration: Configuration) -> Model:

@@ -6,7 +6,8 @@ from typing import Any
 from costmodel import Attention, Model
 from costmodel.models import read_model
 
-_TORCH_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+TORCH_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Attention's dtypes in PyTorch's spelling, which configs and launch lines have."""
 
 
 @lru_cache(maxsize=256)
@@ -23,7 +24,7 @@ def plain_model(attention: Attention) -> Model:
         "num_attention_heads": heads,
         "num_key_value_heads": attention.num_kv_heads,
         "head_dim": attention.head_dim,
-        "torch_dtype": _TORCH_DTYPES.get(attention.dtype, "bfloat16"),
+        "torch_dtype": TORCH_DTYPES.get(attention.dtype, "bfloat16"),
     }
     if attention.is_latent:
         latent = {"kv_lora_rank": attention.value_dim, "qk_rope_head_dim": attention.head_dim - attention.value_dim}

@@ -9,11 +9,12 @@ from executors.measurer import Measurer
 from executors.outcome import Failed, Measured, Outcome, Rejected
 from hwprofiles import Profile
 from tuner.configuration import Configuration, ConfigurationError
-from tuner.noise import beats, gain, timing
+from tuner.noise import beats, gain, timing, unsteady
 from tuner.row import Choice, Row
 from tuner.versions import device_differences, same_implementation
 
-Finding = Literal["holds", "lost", "moved", "gone", "not_measured"]
+Finding = Literal["holds", "lost", "moved", "unsteady", "gone", "not_measured"]
+"""`unsteady`: the times changed, but the machine was busy or in two states, so that they say nothing."""
 DRIFT = 0.02
 """Change from the saved latency that is reported even where both noises are smaller: clocks differ between days."""
 
@@ -83,19 +84,26 @@ def judge(
     own = outcomes.get(best.key)
     if not isinstance(own, Measured):
         return Checked(row, "gone" if own is not None else "not_measured", now_us, f"{best.key}: {_why(own)}{upgraded}")
+    disturbed = _disturbed(now)
     faster = [key for key, o in now.items() if key != best.key and beats(o.seconds, own.seconds)]
     if faster:
         key = min(faster, key=now_us.__getitem__)
         ratio = gain(now[key].seconds, own.seconds)
         text = f"{key} is now {100 * (1 - ratio.seconds):.1f} % faster than {best.key} (+- {100 * ratio.error:.1f} %)"
-        return Checked(row, "lost", now_us, text + upgraded)
+        return Checked(row, "unsteady" if disturbed else "lost", now_us, text + upgraded + disturbed)
     change = now_us[best.key] / (row.best.measured_us or now_us[best.key]) - 1
     limit = max(DRIFT, timing(own.seconds).noise + (row.noise or 0.0))
     if abs(change) > limit:
-        return Checked(
-            row, "moved", now_us, f"{best.key} still wins, its time moved by {100 * change:+.1f} %{upgraded}"
-        )
+        text = f"{best.key} still wins, its time moved by {100 * change:+.1f} %"
+        return Checked(row, "unsteady" if disturbed else "moved", now_us, text + upgraded + disturbed)
     return Checked(row, "holds", now_us, f"{best.key} holds ({100 * change:+.1f} %){upgraded}")
+
+
+def _disturbed(now: Mapping[str, Measured]) -> str:
+    """Why the times do not describe the device by itself, as the end of a sentence; empty where they do."""
+    reasons = [o.conditions.busy for o in now.values() if o.conditions.busy]
+    reasons += [f"{key} was unsteady: {why}" for key, o in now.items() if (why := unsteady(o.seconds))]
+    return f"; but {reasons[0]}: validate again when nothing else runs" if reasons else ""
 
 
 def _different(choices: Sequence[Choice | None]) -> list[Choice]:

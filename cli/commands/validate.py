@@ -47,6 +47,11 @@ def validate(
     lost = [c for c in checked if c.finding in ("lost", "gone")]
     if lost:
         raise AnswerIsNo(f"{len(lost)} of {len(checked)} winners do not hold: " + "; ".join(c.text for c in lost))
+    unsteady = [c for c in checked if c.finding == "unsteady"]
+    if len(unsteady) == len(checked):
+        raise AnswerIsNo(f"nothing can be said while the machine is busy or unsteady: {unsteady[0].text}")
+    if unsteady:
+        say.print(f"{len(unsteady)} of {len(checked)} rows could not be judged: the machine was busy or unsteady")
 
 
 def checked_json(checked: "Sequence[Checked]") -> list[dict[str, Any]]:

@@ -2,13 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.main import main
-from executors.outcome import Failed
+from executors.outcome import Conditions, Failed, Measured, Outcome
 from executors.simulated import SimulatedMeasurer
 from hwprofiles import load_profile
 from tuner.configuration import ConfigurationError
@@ -201,6 +202,35 @@ def test_validate_refuses_the_configuration_of_another_device(
     assert "the configuration is of" in capsys.readouterr().err
 
 
+def busy(outcome: Outcome) -> Outcome:
+    """The same outcome, measured while others used the machine and the winner was slowed down."""
+    assert isinstance(outcome, Measured)
+    disturbed = Conditions(busy="busy machine: 3 of 9 samples were interrupted by other processes")
+    return replace(outcome, conditions=disturbed)
+
+
+def test_a_busy_machine_does_not_make_a_winner_lose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(tmp_path) == 0
+    config = str(saved(tmp_path))
+    quiet = Simulated.measure
+
+    def slowed(self: Simulated, attention: Any, batch: Any, candidates: Any, **options: Any) -> dict[str, Outcome]:
+        found = {key: busy(o) for key, o in quiet(self, attention, batch, candidates, **options).items()}
+        first = found[candidates[0].key]
+        assert isinstance(first, Measured)
+        return found | {candidates[0].key: replace(first, seconds=tuple(2 * s for s in first.seconds))}
+
+    monkeypatch.setattr(Simulated, "measure", slowed)
+    capsys.readouterr()
+    assert run("validate", "--config", config, "--device", "cuda:0", "--json") == 1
+    shown = capsys.readouterr()
+    assert {f["finding"] for f in json.loads(shown.out)} == {"unsteady"}
+    assert "nothing can be said while the machine is busy" in shown.err
+    assert "do not hold" not in shown.err
+
+
 def test_export_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(tmp_path) == 0
     config = str(saved(tmp_path))
@@ -217,6 +247,16 @@ def test_export_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[st
     attune = json.loads(capsys.readouterr().out)
     assert attune["schema_version"] == "attune/1"
     assert all(len(key.split(":")) == 2 for key in (*attune["decode"], *attune["prefill"]))
+
+
+@pytest.mark.parametrize(("form", "flag"), [("sglang", "--dtype float16"), ("vllm", "--dtype float16")])
+def test_a_launch_line_names_a_dtype_that_is_not_the_models(
+    form: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(tmp_path, "--dtype", "fp16") == 0
+    capsys.readouterr()
+    assert run("export", "--config", str(saved(tmp_path)), "--format", form) == 0
+    assert flag in capsys.readouterr().out.splitlines()[0]
 
 
 def test_export_over_a_traffic_says_what_it_loses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

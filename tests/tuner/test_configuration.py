@@ -165,3 +165,9 @@ def test_configuration_needs_no_default_tables() -> None:
         device=H200, attention=attention_fields(GQA), provenance=Provenance(tool="t", created="c", command="x")
     )
     assert loads(dumps(empty)).rows == ()
+
+
+def test_deep_nesting_is_said_as_such() -> None:
+    text = '{"schema_version": 1, "attention": ' + 100_000 * "[" + 100_000 * "]" + "}"
+    with pytest.raises(ConfigurationError, match="nested too deeply"):
+        loads(text)

@@ -17,6 +17,7 @@ from tuner_fakes import FakeMeasurer, answer, tools, workload
 
 from tuner.claims import SqlClaims
 from tuner.owner import Owner
+from tuner.presence import Busy, presence
 from tuner.store import Store, open_store
 
 pytestmark = pytest.mark.service
@@ -159,3 +160,14 @@ def test_the_password_is_never_shown(server: PostgresServer) -> None:
     with pytest.raises(ValueError, match="storage") as caught:
         open_store("postgresql://user:secret@127.0.0.1:1/none")
     assert "secret" not in str(caught.value)
+
+
+def test_a_run_by_itself_and_workers_keep_each_other_out_of_a_server(server: PostgresServer) -> None:
+    with presence(server.url, "alone", shared=False):
+        for shared in (True, False):
+            with pytest.raises(Busy, match="alone"), presence(server.url, "alone", shared=shared):
+                pytest.fail("two measured at a time")
+        with presence(server.url, "another", shared=False):
+            pass
+    with presence(server.url, "alone", shared=True), presence(server.url, "alone", shared=True):
+        pass
