@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 def advice_json(advice: "Advice", asked: "Asked", recorded: "Recorded", model: str) -> dict[str, Any]:
     """Give the whole advice as JSON; milliseconds."""
-    from costmodel.serving import disaggregate, front, points, to_be_sure
+    from costmodel.serving import best_within, disaggregate, front, points, to_be_sure
 
     pairs = [choice.pair for choice in advice.choices]
     apart = disaggregate(asked, pairs, advice.load, recorded.seconds)
+    evaluated = points(asked, pairs, advice.load, recorded.seconds)
+    most = best_within(evaluated, advice.slo) if advice.slo.given else None
     return {
         "model": asked.model.name,
         "device": asked.profile.id,
@@ -34,7 +36,8 @@ def advice_json(advice: "Advice", asked: "Asked", recorded: "Recorded", model: s
         "sglang_default": choice_json(advice.default, recorded) if advice.default else None,
         "sglang_default_reason": advice.missing.why if advice.missing else None,
         "refused": {name: list(reasons) for name, reasons in advice.refused.items()},
-        "pareto": [point_json(p) for p in front(points(asked, pairs, advice.load, recorded.seconds))],
+        "pareto": [point_json(p) for p in front(evaluated)],
+        "best_within_slo": point_json(most) if most else None,
         "disaggregated": apart_json(apart) if apart else None,
     }
 
@@ -127,6 +130,7 @@ def apart_json(apart: "Disaggregated") -> dict[str, Any]:
         "kv_transfer_ms": apart.transfer_seconds * 1e3,
         "kv_transfer_bytes": apart.kv_bytes,
         "tokens_per_s": apart.tokens_per_s,
+        "evidence": apart.evidence,
     }
 
 

@@ -6,8 +6,10 @@ from cli.advice import recorded_json
 from cli.output import print_table, stdout_console
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cli.recorded import Recorded
-    from costmodel.serving import Advice, Asked, Choice
+    from costmodel.serving import Advice, Asked, Choice, Point
 
 SHOWN = 8
 """Pairs in the table; JSON has all."""
@@ -16,7 +18,7 @@ SHORTEST_COMPILE_S = 0.1
 
 def print_advice(advice: "Advice", asked: "Asked", recorded: "Recorded", model: str) -> None:
     """Print the verdict, the pairs, the parts of the recommended one's steps, and what would settle it."""
-    from costmodel.serving import disaggregate, to_be_sure
+    from costmodel.serving import best_within, disaggregate, front, points, to_be_sure
 
     console, load = stdout_console(), advice.load
     traffic = f"{load.rate:g} requests/s" if load.rate is not None else f"{load.concurrency} requests at a time"
@@ -34,11 +36,14 @@ def print_advice(advice: "Advice", asked: "Asked", recorded: "Recorded", model: 
             f"apart: {apart.prefill_backend} prefill on {apart.prefill_servers:.2f} servers for each "
             f"{apart.decode_backend} decode server: TTFT {apart.ttft_seconds * 1e3:.1f} ms "
             f"({apart.transfer_seconds * 1e3:.2f} ms of it KV transfer), TPOT {apart.tpot_seconds * 1e3:.2f} ms, "
-            f"{apart.tokens_per_s:.0f} tokens/s a GPU",
+            f"{apart.tokens_per_s:.0f} tokens/s a GPU (attention from {apart.evidence})",
             markup=False,
             soft_wrap=True,
         )
-    print_table(_front_table(advice, recorded))
+    evaluated = points(asked, [c.pair for c in advice.choices], load, recorded.seconds)
+    print_table(_front_table(front(evaluated)))
+    if advice.slo.given:
+        console.print(_within(best_within(evaluated, advice.slo)), markup=False, soft_wrap=True)
     for command in to_be_sure(advice, model):
         console.print(f"to be sure: {command}", markup=False, soft_wrap=True)
 
@@ -120,10 +125,19 @@ def _parts_table(choice: "Choice") -> Any:
     return table
 
 
-def _front_table(advice: "Advice", recorded: "Recorded") -> Any:
-    from rich.table import Table
+def _within(best: "Point | None") -> str:
+    if best is None:
+        return "no pair keeps the SLO at any number of requests from 1 to 512 at a time"
+    rates = best.choice.service.rates
+    doubt = "" if best.choice.measured else "; nobody measured its attention"
+    return (
+        f"most throughput within the SLO: {best.choice.name} with {best.concurrency} at a time, "
+        f"{best.tokens_per_s:.0f} tokens/s a GPU at TTFT {rates.ttft_seconds * 1e3:.1f} ms and TPOT {rates.tpot_seconds * 1e3:.2f} ms{doubt}"
+    )
 
-    from costmodel.serving import front, points
+
+def _front_table(found: "Sequence[Point]") -> Any:
+    from rich.table import Table
 
     table = Table(title="Pareto front: no pair and concurrency is better in both", title_justify="left")
     table.add_column("requests at a time", justify="right")
@@ -131,8 +145,7 @@ def _front_table(advice: "Advice", recorded: "Recorded") -> Any:
     for name in ("TTFT ms", "TPOT ms", "tokens/s a GPU"):
         table.add_column(name, justify="right")
     table.add_column("attention from")
-    pairs = [choice.pair for choice in advice.choices]
-    for point in front(points(advice.asked, pairs, advice.load, recorded.seconds)):
+    for point in found:
         tpot = point.choice.service.rates.tpot_seconds
         values = (f"{point.ttft_seconds * 1e3:.1f}", f"{tpot * 1e3:.2f}", f"{point.tokens_per_s:.0f}")
         table.add_row(str(point.concurrency), point.choice.name, *values, point.choice.service.evidence)

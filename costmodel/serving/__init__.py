@@ -8,7 +8,7 @@ from costmodel.serving.deployment import Deployment, Parallel
 from costmodel.serving.layers import measured_key
 from costmodel.serving.load import Load
 from costmodel.serving.memory import DoesNotFit, Memory, memory_of
-from costmodel.serving.pareto import Disaggregated, Point, disaggregate, front, points
+from costmodel.serving.pareto import Disaggregated, Point, best_within, disaggregate, front, points
 from costmodel.serving.service import Rates, Service, serve
 from costmodel.serving.step import Step, StepModel
 from costmodel.serving.verdict import Goal
@@ -35,6 +35,7 @@ __all__ = [
     "Step",
     "StepModel",
     "advise",
+    "best_within",
     "default_pair",
     "disaggregate",
     "find_pairs",

@@ -24,6 +24,7 @@ class Advice:
     asked: Asked
     goal: Goal
     load: Load
+    slo: Slo
     choices: tuple[Choice, ...]
     """Best first; after those that keep the SLO as well but whose attention somebody measured, those of structure."""
     default: Choice | None
@@ -91,6 +92,7 @@ def advise(
         asked=asked,
         goal=goal,
         load=load,
+        slo=slo,
         choices=tuple(supported_first(choices)),
         default=default,
         missing=missing,

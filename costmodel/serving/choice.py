@@ -24,6 +24,11 @@ class Slo:
             if value is not None and not 0 < value < float("inf"):
                 raise ValueError(f"SLO {name}={value} must be positive and finite")
 
+    @property
+    def given(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.ttft_seconds is not None or self.tpot_seconds is not None
+
     def missed(self, rates: Rates) -> tuple[str, ...]:
         """Say which limits are missed, and by how much."""
         found = []

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.errors import Incompatible
-from costmodel.serving.choice import Choice
+from costmodel.prediction import Evidence
+from costmodel.serving.choice import Choice, Slo
 from costmodel.serving.choices import Asked, Pair
+from costmodel.serving.layers import ORDER
 from costmodel.serving.load import Load
 from costmodel.serving.memory import DoesNotFit, memory_of
 from costmodel.serving.service import prefill_of, serve
@@ -49,6 +51,8 @@ class Disaggregated:
     """KV of one prompt on all ranks of a server."""
     tokens_per_s: float
     """Output tokens a second and device, over both kinds."""
+    evidence: Evidence
+    """The weaker of both attention calls."""
 
 
 def points(asked: Asked, pairs: Sequence[Pair], load: Load, measured: Mapping[str, float] | None = None) -> list[Point]:
@@ -80,6 +84,12 @@ def front(candidates: Iterable[Point]) -> list[Point]:
     return kept
 
 
+def best_within(candidates: Iterable[Point], slo: Slo) -> Point | None:
+    """Give the point of most throughput that keeps the SLO; one that somebody measured, unless there is none."""
+    keeping = [point for point in candidates if not slo.missed(point.choice.service.rates)]
+    return max(keeping, key=lambda p: (p.choice.measured, p.tokens_per_s), default=None)
+
+
 def disaggregate(
     asked: Asked, pairs: Sequence[Pair], load: Load, measured: Mapping[str, float] | None = None
 ) -> Disaggregated | None:
@@ -100,42 +110,55 @@ def disaggregate(
         return None
     prefills = {pair.prefill: pair for pair in pairs}
     decodes = {pair.decode: pair for pair in pairs}
-    _, first, prefill = min((*_prefill(asked, pair, load, measured), name) for name, pair in prefills.items())
-    _, each, decode = min((*_decode(asked, pair, load, measured), name) for name, pair in decodes.items())
-    deployment = asked.deployment(prefill, decode, decodes[decode].page_size)
+    first = min(_prefill(asked, pair, load, measured) for pair in prefills.values())
+    each = min(_decode(asked, pair, load, measured) for pair in decodes.values())
+    deployment = asked.deployment(first.backend, each.backend, decodes[each.backend].page_size)
     per_rank = sum(group.kv_bytes_per_token for group in deployment.groups) * load.isl
     transfer = per_rank / link
-    finished = concurrency / ((load.osl - 1) * each)
-    servers = finished * first
+    finished = concurrency / ((load.osl - 1) * each.seconds)
+    servers = finished * first.seconds
     tp = asked.parallel.tp
     return Disaggregated(
-        prefill_backend=prefill,
-        decode_backend=decode,
+        prefill_backend=first.backend,
+        decode_backend=each.backend,
         prefill_servers=servers,
-        ttft_seconds=first + transfer,
-        tpot_seconds=each,
+        ttft_seconds=first.seconds + transfer,
+        tpot_seconds=each.seconds,
         transfer_seconds=transfer,
         kv_bytes=per_rank * tp,
         tokens_per_s=finished * load.osl / (tp * (1.0 + servers)),
+        evidence=max(first.evidence, each.evidence, key=ORDER.index),
     )
 
 
-def _prefill(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> tuple[bool, float]:
+@dataclass(frozen=True, slots=True, order=True)
+class _Phase:
+    """One backend in one phase; the best comes first."""
+
+    unmeasured: bool
+    seconds: float
+    backend: str
+    evidence: Evidence
+
+
+def _prefill(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> _Phase:
     steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
     try:
-        return _standing(prefill_of(steps, load, 1, memory_of(steps.deployment, steps.weights)))
+        step = prefill_of(steps, load, 1, memory_of(steps.deployment, steps.weights))
     except (Incompatible, MissingValue):
-        return True, float("inf")
+        return _Phase(True, float("inf"), pair.prefill, "structure")
+    return _phase(pair.prefill, step)
 
 
-def _decode(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> tuple[bool, float]:
+def _decode(asked: Asked, pair: Pair, load: Load, measured: Mapping[str, float] | None) -> _Phase:
     steps = StepModel(asked.deployment(pair.prefill, pair.decode, pair.page_size), measured)
     try:
-        return _standing(steps.decode(load.concurrency or 1, load.mean_kv_len))
+        step = steps.decode(load.concurrency or 1, load.mean_kv_len)
     except Incompatible:
-        return True, float("inf")
+        return _Phase(True, float("inf"), pair.decode, "structure")
+    return _phase(pair.decode, step)
 
 
-def _standing(step: Step) -> tuple[bool, float]:
-    """Give what steps are ordered by: whether nobody measured their attention, then their seconds."""
-    return step.attention.evidence == "structure", step.seconds
+def _phase(backend: str, step: Step) -> _Phase:
+    evidence = step.attention.evidence
+    return _Phase(evidence == "structure", step.seconds, backend, evidence)

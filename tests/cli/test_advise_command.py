@@ -133,3 +133,12 @@ def test_bad_input_is_one_message(args, why):
     error = run(*args).exception
     assert isinstance(error, (WrongInput, ValueError))
     assert why in str(error)
+
+
+def test_a_limit_brings_the_most_throughput_within_it():
+    args = ("--model", SMALL, "--isl", "512", "--osl", "64", "--concurrency", "8", "--slo-tpot-ms", "6")
+    shown = run(*args).stdout
+    assert "most throughput within the SLO" in shown
+    best = json.loads(run(*args, "--json").stdout)["best_within_slo"]
+    assert best["tpot_ms"] <= 6
+    assert best["evidence"] != "structure"

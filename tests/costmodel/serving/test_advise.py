@@ -14,6 +14,7 @@ from costmodel.serving import (
     Parallel,
     Slo,
     advise,
+    best_within,
     disaggregate,
     find_pairs,
     front,
@@ -248,6 +249,15 @@ def test_no_point_of_the_front_is_beaten():
     assert [p.tokens_per_s for p in kept] == sorted(p.tokens_per_s for p in kept)
 
 
+def test_most_throughput_within_the_slo():
+    candidates = points(asked(), find_pairs(asked()).run[:4], LOAD)
+    limit = Slo(tpot_seconds=9e-3)
+    best = best_within(candidates, limit)
+    keeping = [p for p in candidates if not limit.missed(p.choice.service.rates) and p.choice.measured]
+    assert best.tokens_per_s == max(p.tokens_per_s for p in keeping)
+    assert best_within(candidates, Slo(tpot_seconds=1e-9)) is None
+
+
 def test_apart_each_phase_takes_its_best_and_kv_is_carried_over():
     pairs = find_pairs(asked()).run
     apart = disaggregate(asked(), pairs, LOAD)
@@ -257,6 +267,7 @@ def test_apart_each_phase_takes_its_best_and_kv_is_carried_over():
     assert apart.tpot_seconds <= min(c.service.decode.seconds for c in known)
     assert {apart.prefill_backend, apart.decode_backend} <= {n for c in known for n in (c.pair.prefill, c.pair.decode)}
     assert 0 < apart.prefill_servers < 10
+    assert apart.evidence in ("measured", "calibrated", "others")
 
 
 def test_without_links_nothing_is_taken_apart():
