@@ -56,5 +56,6 @@ def _timed(p: Prediction) -> dict[str, Any]:
         "reason": p.reason,
         "margin": p.margin,
         "mla_form": p.mla_form,
+        "from_l2_us": None if p.from_l2_seconds is None else p.from_l2_seconds * 1e6,
         "notes": list(p.notes),
     }

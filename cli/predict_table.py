@@ -35,6 +35,26 @@ def predict_table(title: str, rows: Sequence[Ranked], free: dict[str, float]) ->
     return table
 
 
+def cascade_verdict(rows: Sequence[Ranked]) -> str | None:
+    """Say whether attending a shared prefix once pays; None where nothing can be compared."""
+    cascade = next((row.prediction for row in rows if row.prediction and row.knobs.get("cascade")), None)
+    plain = [row.prediction for row in rows if row.prediction and not row.knobs.get("cascade")]
+    if cascade is None or not plain:
+        return None
+    read = min(p.seconds for p in plain)
+    served = min(p.seconds if p.from_l2_seconds is None else p.from_l2_seconds for p in plain)
+    if cascade.seconds < served:
+        answer = "pays, even if the L2 serves the prefix"
+    elif cascade.seconds < read:
+        answer = "pays only if the L2 does not keep the prefix"
+    else:
+        answer = "does not pay"
+    return (
+        f"A cascade {answer}: {cascade.seconds * 1e6:.1f} us against {read * 1e6:.1f} us where every request reads the "
+        f"prefix from DRAM, {served * 1e6:.1f} us at best from the L2"
+    )
+
+
 def _otherwise(backend: str, seconds: float, free: dict[str, float]) -> str:
     best = free.get(backend)
     return f"{best * 1e6:.1f} ({seconds / best:.2f}x)" if best else ""

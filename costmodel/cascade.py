@@ -101,7 +101,7 @@ def _ordinary(backend: str, emulator: Emulator, call: Call) -> Prediction:
     seconds = max(time_call(emulator, call.machine, replace(plan, dram_bytes=least))[0].seconds, limit_shared(call))
     note = f"reads the prefix {call.batch.size} times; {seconds * 1e6:.1f} us if the L2 serves all but the first"
     low = max(seconds * p.low / p.seconds, limit_shared(call))
-    return replace(p, low=min(p.low, low), notes=(*p.notes, note))
+    return replace(p, low=min(p.low, low), notes=(*p.notes, note), from_l2_seconds=seconds)
 
 
 def _cascade(backend: str, emulator: Emulator, call: Call) -> Prediction:

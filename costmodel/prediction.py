@@ -51,6 +51,8 @@ class Prediction:
     """Remarks on what was assumed."""
     mla_form: MlaForm | None = None
     """MLA: whether the call works on the latent or on expanded heads."""
+    from_l2_seconds: float | None = None
+    """A prefix that all requests read: device time if the L2 serves all but the first of them; None where it cannot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ def print_group(
 ) -> None:
     """Print one layer group's ranking, then why the fastest takes as long as it does."""
     from cli.output import print_table, stdout_console
-    from cli.predict_table import predict_table
+    from cli.predict_table import cascade_verdict, predict_table
 
     a = group.attention
     shared = f", {batch.shared_prefix} of them shared" if batch.shared_prefix else ""
@@ -192,6 +192,8 @@ def print_group(
     for row in rows[:1] if rows[:1] == noted[:1] else rows[:1] + noted[:1]:
         if row.prediction:
             console.print("; ".join((f"{row.backend}: {row.prediction.reason}", *row.prediction.notes)))
+    if batch.shared_prefix and (verdict := cascade_verdict(rows)):
+        console.print(verdict)
     for row in rows:
         if row.prediction is None:
             console.print(f"cannot run: {row.backend}: {'; '.join(row.reasons)}", style="dim")

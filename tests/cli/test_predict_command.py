@@ -123,6 +123,10 @@ def test_shared_prefixes_add_the_cascade(capsys):
     assert rows[0]["evidence"] == "structure"
     _, table, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", *arguments)
     assert "of KV not read again" in " ".join(table.split())
+    assert "A cascade pays" in " ".join(table.split())
+    _, alone, _ = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--batch-spec", "1q1s8448",
+                      "--page-size", "64", "--shared-prefix", "8192")  # fmt: skip
+    assert "A cascade does not pay" in " ".join(alone.split())
     code, _, err = run(capsys, "predict", "--model", LLAMA, "--gpu", "h200", "--batch-spec", "8q1s4k",
                        "--page-size", "64", "--shared-prefix", "100")  # fmt: skip
     assert code == 2
