@@ -31,6 +31,8 @@ class Structure:
     """KV tiles below which one split is not made."""
     packs_extend: bool = True
     """Whether an extend tile holds all query heads of a KV head."""
+    pairs_ctas: bool = False
+    """Whether two CTAs share the KV of a group of more rows than a tile has, each with its half of the rows."""
     quantizes_queries: bool = False
     """Whether queries are cast to the dtype of an fp8 cache, so that the products run in it."""
     splits_from: tuple[int, int] = (0, 0)
@@ -40,7 +42,7 @@ class Structure:
 STRUCTURES: dict[str, Structure] = {
     "fa4": Structure((128, 128), (256, 128), "fill", least_tiles=5, splits_from=(10, 0)),
     "trtllm_mha": Structure((16, 128), (256, 128), "fill", least_tiles=2, packs_extend=False, quantizes_queries=True),
-    "trtllm_mla": Structure((64, 128), (128, 128), "fill", least_tiles=2),
+    "trtllm_mla": Structure((64, 128), (128, 128), "fill", least_tiles=2, quantizes_queries=True, pairs_ctas=True),
     "cutedsl_mla": Structure((128, 128), (128, 128), "fill", most=32),
     "tokenspeed_mla": Structure((128, 128), (128, 128), "fill", most=32),
     "hpc_ops": Structure((64, 64), (128, 128), "fill", least_tiles=8),
@@ -64,6 +66,8 @@ def plan_of(structure: Structure, call: Call) -> Plan:
     few = batch.phase in ("decode", "verify")
     rows, keys = structure.decode if few else _extend_tile(structure, attention, machine)
     group, heads = attention.group_size, attention.num_kv_heads
+    if few and structure.pairs_ctas and group > rows:
+        rows *= 2
     if not few and not structure.packs_extend:
         group, heads = 1, attention.num_qo_heads
     tiles = []
