@@ -130,10 +130,9 @@ def _within(best: "Point | None") -> str:
         return "no pair keeps the SLO at any number of requests from 1 to 512 at a time"
     rates = best.choice.service.rates
     doubt = "" if best.choice.measured else "; nobody measured its attention"
-    return (
-        f"most throughput within the SLO: {best.choice.name} with {best.concurrency} at a time, "
-        f"{best.tokens_per_s:.0f} tokens/s a GPU at TTFT {rates.ttft_seconds * 1e3:.1f} ms and TPOT {rates.tpot_seconds * 1e3:.2f} ms{doubt}"
-    )
+    felt = f"TTFT {rates.ttft_seconds * 1e3:.1f} ms and TPOT {rates.tpot_seconds * 1e3:.2f} ms"
+    where = f"{best.choice.name} with {best.concurrency} at a time"
+    return f"most throughput within the SLO: {where}, {best.tokens_per_s:.0f} tokens/s a GPU at {felt}{doubt}"
 
 
 def _front_table(found: "Sequence[Point]") -> Any:

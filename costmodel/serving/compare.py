@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
+from costmodel.serving.load import Load
 from costmodel.serving.lookup import StepLookup
 from costmodel.serving.memory import memory_of
 from costmodel.serving.policy import Policy, policy_of
 from costmodel.serving.request import Request
 from costmodel.serving.results import BenchResult
+from costmodel.serving.service import serve
 from costmodel.serving.simulate import simulate
 from costmodel.serving.step import Step, StepModel
 
@@ -92,14 +94,27 @@ def compare(steps: StepModel, result: BenchResult, policy: Policy | None = None)
             (decode.seconds / decode.high, decode.seconds / decode.low),
         ),
     ]
-    figures = [
-        Compared(name, measured, predicted, predicted * low, predicted * high)
-        for name, measured, predicted, (low, high) in pairs
-        if measured and predicted
-    ]
+    equal = closed and not (result.spread or result.lengths)
+    apart = _apart(steps, lengths, result.concurrency or 1) if equal else {}
+    figures = []
+    for name, measured, predicted, (low, high) in pairs:
+        if measured and predicted:
+            ends = (predicted, apart.get(name, predicted))
+            figures.append(Compared(name, measured, predicted, min(ends) * low, max(ends) * high))
     if not figures:
         raise ValueError(f"{result.where}: neither TTFT, TPOT nor throughput is in it")
     return Comparison(tuple(figures), decode, prefill, running)
+
+
+def _apart(steps: StepModel, lengths: Lengths, concurrency: int) -> Mapping[str, float]:
+    """Give the figures of equal requests that came apart; simulated, they start and end together for ever."""
+    try:
+        load = Load(lengths.isl, lengths.osl, concurrency=concurrency)
+        rates = serve(steps, load, memory_of(steps.deployment, steps.weights)).rates
+    except ValueError:
+        return {}
+    server = rates.requests_per_s * lengths.osl
+    return {"TTFT": rates.ttft_seconds, "TPOT": rates.tpot_seconds, "output tokens/s": server}
 
 
 def _requests(result: BenchResult, lengths: Lengths) -> Iterator[Request]:
@@ -130,6 +145,8 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
     doubtful = max(step.parts.items(), key=lambda item: item[1].high - item[1].low)
     name, part = doubtful
     span = f"{part.low * 1e3:.2f}-{part.high * 1e3:.2f} ms of {step.seconds * 1e3:.2f} ms, from {part.evidence}"
+    if facts.get("in_step"):
+        said.append("equal requests: the interval reaches from all in step, as simulated, to all apart")
     if figure.inside:
         said.append(f"the measurement lies within the interval; the most doubtful part of the step is {name} ({span})")
         return tuple(said)
@@ -141,7 +158,7 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
     if figure.name == "TTFT" and slower:
         said.append("a client's TTFT also holds tokenising, HTTP and the wait for the step under way")
     if figure.name == "TTFT" and not slower and facts.get("in_step"):
-        said.append("equal requests in a closed loop prefill together here; a client's jitter spreads them")
+        said.append("equal requests in a closed loop prefill together here; a client's jitter spreads them further yet")
     if not facts.get("backend_known"):
         said.append("nothing tells which backend ran: give the server's log or its arguments")
     said.append(f"the most doubtful part of the step is {name} ({span})")

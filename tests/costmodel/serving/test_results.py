@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from serving_cases import steps
+from serving_cases import memory, steps
 
+from costmodel.serving import Load, serve
 from costmodel.serving.compare import compare, explain
 from costmodel.serving.results import ResultError, read_results
 from costmodel.serving.server_facts import facts_of_arguments, facts_of_info, facts_of_log, sglang_name
@@ -133,6 +134,16 @@ def test_the_largest_difference_is_named_with_its_likely_cause():
     assert said[0].startswith("TPOT is furthest off: measured slower by")
     assert any("CUDA graphs were off" in text for text in said)
     assert any("nothing tells which backend ran" in text for text in explain(slow, {}, 32))
+
+
+def test_equal_requests_may_run_in_step_or_apart():
+    load = {"random_input_len": 1024, "random_output_len": 128, "random_range_ratio": 1.0, "max_concurrency": 16}
+    found = compare(steps(), one({**SGLANG, **load, "total_input_tokens": 204800, "total_output_tokens": 25600}))
+    ttft = found.figures[0]
+    apart = serve(steps(), Load(1024, 128, concurrency=16), memory(steps())).rates.ttft_seconds
+    assert ttft.low < apart < ttft.predicted < ttft.high
+    said = explain(found, {"in_step": True, "backend_known": True}, 32)
+    assert "equal requests: the interval reaches from all in step, as simulated, to all apart" in said
 
 
 def test_a_difference_inside_the_interval_is_said_to_be():
