@@ -1,19 +1,24 @@
 """`tune`, `validate`, `export` and `diff` by their entry point, on a simulated GPU."""
 
+import errno
 import json
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tuner.setup
 from cli.main import main
+from executors.isolated import WorkerFailed
 from executors.outcome import Conditions, Failed, Measured, Outcome
 from executors.simulated import SimulatedMeasurer
 from hwprofiles import load_profile
-from tuner.configuration import ConfigurationError
+from tuner.configuration import ConfigurationError, loads
 from tuner.presence import presence
+from tuner.store import open_store
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "models" / "Qwen3-0.6B")
 H200 = load_profile("h200")
@@ -127,6 +132,56 @@ def test_a_folder_that_cannot_be_written_is_met_before_the_device_is_opened(
     monkeypatch.setattr("tuner.setup.detect_profile", lambda device: pytest.fail("the device was opened"))
     assert tune(tmp_path) == 2
     assert "Read-only file system" in capsys.readouterr().err
+
+
+def told(out: Path) -> Counter[tuple[str, str]]:
+    """How often each study was told an outcome of each candidate."""
+    store = open_store(f"sqlite:///{out / 'study.db'}")
+    studies = [(s.study_name, store.storage.get_all_trials(s._study_id)) for s in store.storage.get_all_studies()]
+    store.close()
+    return Counter(
+        (n, t.user_attrs["result"]["candidate"]) for n, trials in studies for t in trials if t.user_attrs.get("result")
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "message"),
+    [
+        ("cli_measurer", WorkerFailed("the worker process for cuda:0 did not start"), "go on with --resume"),
+        ("records", OSError(errno.ENOSPC, "No space left on device", "records.jsonl"), "No space left on device"),
+    ],
+    ids=["the GPU falls off", "the disk is full"],
+)
+def test_what_was_measured_survives_and_is_not_measured_again(
+    place: str,
+    error: Exception,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calls = [0]
+    owner, name = (Simulated, "measure") if place == "cli_measurer" else (tuner.setup, "append_records")
+    works = getattr(owner, name)
+
+    def fails_later(*arguments: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise error
+        return works(*arguments, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, fails_later)
+        assert tune(tmp_path) == 2
+    assert message in capsys.readouterr().err
+    before = told(tmp_path)
+    assert before
+    assert tune(tmp_path, "--resume") == 0
+    assert "unfinished trial" in capsys.readouterr().out
+    after = told(tmp_path)
+    assert before.keys() < after.keys()
+    assert set(after.values()) == {1}
+    assert {"q2k", "4q1s8k"} == {row.spec for row in loads(saved(tmp_path).read_text()).rows}
 
 
 def test_trials_are_a_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
