@@ -93,7 +93,7 @@ class SqlClaims:
                     connection.execute(sa.text("select pg_advisory_unlock(hashtext(:s))"), {"s": study})
                     connection.rollback()
         else:
-            with _file_lock(Path(f"{self._engine.url.database}.lock")):
+            with file_lock(lock_of(self._engine.url)):
                 yield
 
     def claim(self, study: str, candidate: str, trial: int, owner: Owner) -> bool:
@@ -171,8 +171,14 @@ def _at(study: str, candidate: str) -> tuple[sa.ColumnElement[bool], ...]:
     return _CLAIMS.c.study == study, _CLAIMS.c.candidate == candidate
 
 
+def lock_of(url: sa.URL) -> Path:
+    """The lock file beside a SQLite database."""
+    return Path(f"{url.database}.lock")
+
+
 @contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold a lock file; it is free again when the process ends, however that is."""
     import fcntl
 
     with path.open("a") as handle:

@@ -14,7 +14,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from tuner.claims import Claims, MemoryClaims, SqlClaims
+from tuner.claims import Claims, MemoryClaims, SqlClaims, file_lock, lock_of
 
 T = TypeVar("T")
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -173,8 +173,13 @@ def _quicken(engine: sa.Engine) -> None:
 
 @contextmanager
 def _alone(url: str) -> Iterator[None]:
-    """Let one worker at a time make the tables of a PostgreSQL database."""
-    if not url.startswith("postgresql"):
+    """Let one worker at a time make the tables of a database."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        with file_lock(lock_of(parsed)):
+            yield
+        return
+    if parsed.get_backend_name() != "postgresql":
         yield
         return
     engine = sa.create_engine(url, poolclass=sa.NullPool)

@@ -212,3 +212,11 @@ def test_a_killed_process_that_nobody_waited_for_is_dead() -> None:
     assert owner.known_dead()
     child.wait()
     assert owner.known_dead()
+
+
+def test_workers_that_start_at_once_on_a_new_sqlite_file_all_open_it(tmp_path: Path) -> None:
+    code = "import sys; from tuner.store import open_store; open_store(sys.argv[1]).close()"
+    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'study.db'}"]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(6)]
+    errors = [worker.communicate()[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * len(workers), "\n".join(errors)
