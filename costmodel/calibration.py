@@ -11,6 +11,7 @@ from costmodel.machine import NO_CUDA, Machine, machine_of
 from costmodel.parameters import Parameters
 from costmodel.prediction import Evidence
 from costmodel.priors import cpu_parameters, prior
+from costmodel.regime import OTHER_KERNELS
 from costmodel.transfer import SAME_KERNELS, carried
 from hwprofiles import load_profile
 
@@ -32,9 +33,17 @@ class Resolved:
     workloads: frozenset[str] = frozenset()
     """Keys of the workloads that were fitted on."""
 
-    def interval(self, regime: str) -> tuple[float, float]:
-        """Ends of the 90 % interval over the estimate."""
-        return self.intervals.get(regime) or self.intervals["all"]
+    def interval(self, *groups: str) -> tuple[float, float]:
+        """Ends of the 90 % interval over the estimate: the widest of the groups that the call belongs to.
+
+        Args:
+            groups: As `costmodel.regime.regimes_of` names them.
+        """
+        found = [self.intervals[name] for name in map(self._known, groups) if name in self.intervals]
+        return max(found, key=lambda ends: ends[1]) if found else self.intervals["all"]
+
+    def _known(self, group: str) -> str:
+        return OTHER_KERNELS if group.startswith("kernel:") and group not in self.intervals else group
 
 
 def resolve(backend: str, variant: str, machine: Machine) -> Resolved:

@@ -8,7 +8,7 @@ from costmodel.emulators import Emulator
 from costmodel.machine import Machine
 from costmodel.plan import Plan
 from costmodel.prediction import Prediction
-from costmodel.regime import regime_of
+from costmodel.regime import regimes_of
 from costmodel.timing import Timing, time_plan
 
 
@@ -19,7 +19,7 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
     seconds = timing.seconds
     bound, margin = binding(timing, call.machine.kind)
     limit = limit_seconds(call)
-    evidence, (low, high) = resolved.evidence, resolved.interval(regime_of(timing))
+    evidence, (low, high) = resolved.evidence, resolved.interval(*regimes_of(timing, plan, call.batch.phase))
     if call.knobs.get("unified_extend"):
         evidence, (low, high) = "structure", doubt("structure")
     return Prediction(

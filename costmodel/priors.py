@@ -131,7 +131,7 @@ _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("trtllm_mha", "decode"): {"overlap": 6.0, "cta_bytes_per_s": 150e9},
     ("trtllm_mha", "extend"): _TAKING_TURNS,
     ("fa4", "extend"): {**_TAKING_TURNS, "exp_fraction": 0.8},
-    ("flashmla", "mla"): {"overlap": 6.0, "job_tiles": 3.0, "matrix_fraction": 0.65},
+    ("flashmla", "mla"): {"overlap": 6.0, "exp_fraction": 1.0, "job_tiles": 3.0, "matrix_fraction": 0.65},
 }
 
 

@@ -1,9 +1,12 @@
 """Regimes: groups of calls whose errors are alike, each with its own interval."""
 
+from costmodel.plan import Plan
 from costmodel.timing import Timing
 
 SHORT_SECONDS = 30e-6
 """Below this a call is mostly floor and start-up."""
+OTHER_KERNELS = "kernel:other"
+"""Compiled kernels that too little was measured of for an interval of their own."""
 
 
 def regime_of(timing: Timing) -> str:
@@ -16,3 +19,8 @@ def regime_of(timing: Timing) -> str:
         "compute": timing.compute + timing.softmax,
     }
     return max(parts, key=lambda name: parts[name])
+
+
+def regimes_of(timing: Timing, plan: Plan, phase: str) -> tuple[str, str, str]:
+    """Name the groups that a call belongs to: what takes its time, which compiled kernel runs, and its phase."""
+    return regime_of(timing), f"kernel:{plan.kernel}", f"phase:{phase}"

@@ -1,12 +1,17 @@
 """FlashMLA dense decode: equal payloads of 64-key blocks per part, requests walked in order."""
 
+from dataclasses import replace
+
 from costmodel.call import Call
-from costmodel.plan import Assigned, Plan, count_of, kernel_name, tile_work
+from costmodel.plan import Assigned, Plan, TileWork, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div
 
 BLOCK = 64
 PIECE_BLOCKS = 5
 """Blocks that the schedule charges for starting a piece."""
+
+DEQUANT_CLOCKS = 50
+"""Cycles of one SM to turn a token's fp8 latent into bf16 (FlashMLA's notes on its fp8 kernel)."""
 
 
 def plan(call: Call) -> Plan:
@@ -19,7 +24,7 @@ def plan(call: Call) -> Plan:
     total_blocks = sum((blocks + PIECE_BLOCKS) * count for blocks, count in lens)
     payload = ceil_div(total_blocks, parts) + PIECE_BLOCKS
     assigned, splits, cut_pieces = _walk(lens, payload, m_tiles * attention.num_kv_heads)
-    tile = tile_work(machine, attention, BLOCK, BLOCK, batch.page_size)
+    tile = _tile(call)
     total = sum(tiles * slots for tiles, _, slots in assigned)
     jobs = sum(jobs * slots for _, jobs, slots in assigned)
     units = batch.size * m_tiles * attention.num_kv_heads
@@ -44,6 +49,14 @@ def plan(call: Call) -> Plan:
         assigned=assigned,
         splittable=False,
     )
+
+
+def _tile(call: Call) -> TileWork:
+    """Work of one tile; keys in fp8 are dequantised beside the products, one token after the other."""
+    tile = tile_work(call.machine, call.attention, BLOCK, BLOCK, call.batch.page_size)
+    if not call.attention.kv_dtype.startswith("fp8"):
+        return tile
+    return replace(tile, exp_seconds=max(tile.exp_seconds, BLOCK * DEQUANT_CLOCKS / call.machine.clock_hz))
 
 
 def _walk(lens: list[tuple[int, int]], payload: int, copies: int) -> tuple[tuple[Assigned, ...], int, int]:

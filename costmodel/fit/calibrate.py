@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from costmodel.fit.choose import MAX_POINTS, choose_points
-from costmodel.fit.conformal import intervals
+from costmodel.fit.conformal import Miss, intervals
 from costmodel.fit.points import Point
 from costmodel.fit.solve import FACTOR, Fit, fit_parameters
 from costmodel.fit.variants import fitted_names
 from costmodel.machine import Machine
 from costmodel.parameters import NUMBERS, Parameters
 from costmodel.priors import prior
-from costmodel.regime import regime_of
+from costmodel.regime import regimes_of
 
 LEAST_POINTS = 24
 """Rows below which a variant keeps its prior."""
@@ -93,11 +93,11 @@ def kernel_factors(rows: Sequence[Point]) -> list[str]:
 
 
 def _entry(fit: Fit, unseen: Sequence[Point], seen: Sequence[str]) -> dict[str, Any]:
-    errors: dict[str, list[float]] = defaultdict(list)
-    shares = []
+    misses, shares = [], []
     for point in unseen:
         timing = point.timing(fit.parameters)
-        errors[regime_of(timing)].append(float(np.log(point.seconds / timing.seconds)))
+        groups = regimes_of(timing, point.plan, point.call.batch.phase)
+        misses.append(Miss(point.workload, float(np.log(point.seconds / timing.seconds)), groups))
         shares.append(abs(timing.seconds / point.seconds - 1))
     p = fit.parameters
     return {
@@ -107,7 +107,7 @@ def _entry(fit: Fit, unseen: Sequence[Point], seen: Sequence[str]) -> dict[str, 
         "uncertainty": {name: _rounded(value) for name, value in fit.uncertainty.items()},
         "condition": _rounded(fit.condition),
         "rows": len(fit.errors),
-        "intervals": {k: [_rounded(low), _rounded(high)] for k, (low, high) in intervals(errors).items()},
+        "intervals": {k: [_rounded(low), _rounded(high)] for k, (low, high) in intervals(misses).items()},
         "held_out": {
             "rows": len(shares),
             "mean_error": _rounded(float(np.mean(shares))) if shares else None,

@@ -1,35 +1,67 @@
-"""Split conformal prediction: 90 % intervals from errors on rows that the fit has not seen, per regime."""
+"""Split conformal prediction: 90 % intervals from errors on workloads that the fit has not seen, per group of calls."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import ceil, exp
 
+from costmodel.regime import OTHER_KERNELS
+
 COVERAGE = 0.9
+"""Share of measurements that an interval is to hold."""
 LEAST_ROWS = 20
-"""Rows that a regime needs for an interval of its own; smaller ones take the interval of all rows, if wider."""
+"""Rows that a group needs for an interval of its own; smaller ones take the interval of all rows, if wider."""
 
 
-def intervals(errors: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
-    """Give each regime's interval as factors on the estimate.
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """How far one row that was not fitted is from its estimate."""
 
-    Args:
-        errors: Regime to logs of measured over predicted, of rows that were not fitted.
+    workload: str
+    """Key of the workload: its rows, which differ in knobs only, err together."""
+    error: float
+    """Log of measured over predicted."""
+    groups: tuple[str, ...]
+    """Groups that the row belongs to."""
+
+
+def intervals(misses: Sequence[Miss]) -> dict[str, tuple[float, float]]:
+    """Give each group's interval as factors on the estimate.
+
+    A call takes the widest interval of its groups. Alone that would hold too much, so all are scaled by the quantile
+    of error over widest interval, but those of few rows.
 
     Returns:
-        Regime to `(low, high)`, and `all` for regimes that are not named.
+        Group to `(low, high)`, and `all` for calls of groups that are not named. Kernels with few rows are one group.
     """
-    everything = [e for rows in errors.values() for e in rows]
-    common = half_width(everything)
-    widths = {"all": common}
-    for regime, rows in errors.items():
-        own = half_width(rows)
-        widths[regime] = own if len(rows) >= LEAST_ROWS else max(own, common)
-    return {regime: (exp(-width), exp(width)) for regime, width in sorted(widths.items())}
+    rows = Counter(group for miss in misses for group in miss.groups)
+    misses = [replace(miss, groups=tuple(_joined(group, rows) for group in miss.groups)) for miss in misses]
+    groups: dict[str, list[Miss]] = defaultdict(list)
+    for miss in misses:
+        for group in miss.groups:
+            groups[group].append(miss)
+    common = half_width(misses)
+    widths = {group: max(half_width(own), common if len(own) < LEAST_ROWS else 0.0) for group, own in groups.items()}
+    scale = half_width([replace(m, error=m.error / max(widths[g] for g in m.groups)) for m in misses])
+    scaled = {g: width * (min(scale, 1.0) if len(groups[g]) >= LEAST_ROWS else 1.0) for g, width in widths.items()}
+    scaled["all"] = common
+    return {group: (exp(-width), exp(width)) for group, width in sorted(scaled.items())}
 
 
-def half_width(errors: Sequence[float]) -> float:
-    """Give the conformal quantile of absolute log errors; the largest where there are too few rows for it."""
-    if not errors:
+def half_width(misses: Sequence[Miss]) -> float:
+    """Give the conformal quantile of absolute errors, each workload with weight 1; the largest where there are few."""
+    if not misses:
         return 1.0
-    ordered = sorted(abs(e) for e in errors)
-    rank = ceil((len(ordered) + 1) * COVERAGE)
-    return ordered[min(rank, len(ordered)) - 1]
+    rows = Counter(miss.workload for miss in misses)
+    rank = ceil((len(rows) + 1) * COVERAGE)
+    ordered = sorted((abs(miss.error), 1 / rows[miss.workload]) for miss in misses)
+    passed = 0.0
+    for width, weight in ordered:
+        passed += weight
+        if passed >= rank - 1e-9:
+            return width
+    return ordered[-1][0]
+
+
+def _joined(group: str, rows: Counter[str]) -> str:
+    return OTHER_KERNELS if group.startswith("kernel:") and rows[group] < LEAST_ROWS else group

@@ -36,7 +36,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "sm_bytes_per_s": (2e9, 4e12),
     "dram_fraction": (0.3, 1.0),
     "matrix_fraction": (0.02, 1.0),
-    "exp_fraction": (0.3, 2.0),
+    "exp_fraction": (0.42, 2.0),
     "overlap": (1.0, 12.0),
     "join": (1.0, 12.0),
     "job_tiles": (1e-2, 40.0),

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from math import exp
 
 import numpy as np
@@ -12,12 +13,13 @@ from costmodel import Attention, Batch, predict
 from costmodel.calibration import Resolved
 from costmodel.fit.calibrate import calibrate, fit_variant, kernel_factors
 from costmodel.fit.choose import choose_points, sensitivities
-from costmodel.fit.conformal import COVERAGE, half_width, intervals
+from costmodel.fit.conformal import COVERAGE, Miss, half_width, intervals
 from costmodel.fit.points import make_point
 from costmodel.fit.solve import fit_parameters, with_fitted
 from costmodel.fit.variants import FITTED, fitted_names
 from costmodel.parameters import NUMBERS, Parameters
 from costmodel.priors import prior
+from costmodel.regime import OTHER_KERNELS
 
 NOISE = 0.02
 TRUTH = {
@@ -134,17 +136,54 @@ def test_factors_are_named_by_kernel():
     assert with_fitted(Parameters(), ["factor:d64"], [1.5]).factor("d64") == 1.5
 
 
+def misses(errors, *groups, workload=None):
+    return [Miss(workload or f"w{i}", error, groups) for i, error in enumerate(errors)]
+
+
 def test_conformal_half_width_is_the_rank_statistic():
     errors = [i / 100 for i in range(1, 100)]
-    assert half_width(errors) == 0.9  # rank ceil(100 x 0.9) of 99
-    assert half_width([0.3]) == 0.3
-    low, high = intervals({"memory": errors, "short": [0.5]})["memory"]
+    assert half_width(misses(errors)) == 0.9  # rank ceil(100 x 0.9) of 99
+    assert half_width(misses([0.3])) == 0.3
+
+
+def test_rows_of_one_workload_count_once():
+    many = misses([0.5] * 400, workload="often") + misses([0.1] * 99)
+    assert half_width(many) == 0.1  # the workload of 400 rows is one of a hundred
+
+
+def test_a_group_alone_gets_its_quantile():
+    errors = [i / 100 for i in range(1, 100)]
+    low, high = intervals(misses(errors, "memory"))["memory"]
     assert (low, high) == pytest.approx((exp(-0.9), exp(0.9)))
 
 
 def test_a_small_regime_is_not_narrower_than_all():
-    found = intervals({"memory": [0.1] * 50, "short": [0.01] * 3})
+    found = intervals(misses([0.1] * 50, "memory") + misses([0.01] * 3, "short"))
     assert found["short"] == found["all"]
+
+
+def test_kernels_of_few_rows_share_an_interval():
+    rows = misses([0.05] * 60, "kernel:d128") + misses([0.3] * 12, "kernel:d64") + misses([0.3] * 12, "kernel:d96")
+    found = intervals([replace(m, workload=f"w{i}") for i, m in enumerate(rows)])
+    assert "kernel:d64" not in found
+    assert found[OTHER_KERNELS][1] > 1.2 > found["kernel:d128"][1]
+
+
+def test_the_widest_interval_of_a_call_holds():
+    ends = {"all": (0.9, 1.1), "short": (0.8, 1.25), OTHER_KERNELS: (0.7, 1.4), "phase:mixed": (0.95, 1.05)}
+    resolved = Resolved(Parameters(), "calibrated", ends)
+    assert resolved.interval("short", "kernel:never seen", "phase:mixed") == (0.7, 1.4)
+    assert resolved.interval("phase:mixed") == (0.95, 1.05)
+    assert resolved.interval("memory") == (0.9, 1.1)
+
+
+def test_groups_together_hold_nine_of_ten():
+    random = np.random.default_rng(0)
+    names = [(f"r{i % 3}", f"kernel:k{i % 2}") for i in range(1200)]
+    rows = [Miss(f"w{i}", float(random.normal(0, 0.05 * (1 + i % 2))), groups) for i, groups in enumerate(names)]
+    resolved = Resolved(Parameters(), "calibrated", intervals(rows[:600]))
+    held = [resolved.interval(*m.groups)[0] <= exp(m.error) <= resolved.interval(*m.groups)[1] for m in rows[600:]]
+    assert abs(np.mean(held) - COVERAGE) < 3 * (0.9 * 0.1 / 600 + 0.9 * 0.1 / 600) ** 0.5
 
 
 def test_wrong_parameters_are_named():
