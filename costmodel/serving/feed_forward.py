@@ -147,7 +147,8 @@ def _is_moe(model: Model, layer: int) -> bool:
     )
     if first is not None:
         return layer >= first and layer % step == 0
-    return (layer + 1) % step == 0 and layer not in (data.get("mlp_only_layers") or ())
+    dense = data.get("mlp_only_layers")
+    return (layer + 1) % step == 0 and not (isinstance(dense, list) and layer in dense)
 
 
 def _kinds_alone(model: Model) -> list[str] | None:
