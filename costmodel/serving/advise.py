@@ -13,6 +13,8 @@ from costmodel.serving.service import serve
 from costmodel.serving.step import StepModel
 from costmodel.serving.verdict import Goal, Missing, decide, order, supported_first
 
+ONE_SERVER = 8
+"""Devices that one server usually holds."""
 MOST_NAMED = 4
 """Backends or pairs that are named one by one where they share a reason."""
 
@@ -39,7 +41,7 @@ class Advice:
     ahead: Choice
     """The best by prediction alone, whatever it rests on."""
     notes: tuple[str, ...]
-    """What is approximate about the model's weights."""
+    """What is approximate about the model's weights and its links."""
 
     @property
     def pair(self) -> Pair:
@@ -100,8 +102,14 @@ def advise(
         verdict=verdict,
         recommended=recommended,
         ahead=choices[0],
-        notes=read_architecture(asked.model).notes,
+        notes=(*read_architecture(asked.model).notes, *_spread(asked)),
     )
+
+
+def _spread(asked: Asked) -> tuple[str, ...]:
+    if asked.parallel.tp <= ONE_SERVER:
+        return ()
+    return (f"tp={asked.parallel.tp} usually spans servers; all-reduces are timed on the link inside one",)
 
 
 def by_reason(refused: Mapping[str, tuple[str, ...]]) -> list[str]:

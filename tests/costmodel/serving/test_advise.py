@@ -218,6 +218,14 @@ def test_expert_parallelism_is_in_the_launch_line():
     assert default_pair(request).plan.flags[-2:] == ("--ep-size", "2")
 
 
+def test_what_is_approximate_is_said():
+    found = advise(asked("Kimi-K3", tp=16), Load(1024, 128, concurrency=4))
+    assert any("tp=16 usually spans servers" in note for note in found.notes)
+    assert any("latent of 3584" in note for note in found.notes)
+    assert any("69 layers of Kimi delta attention" in note for note in found.notes)
+    assert advised().notes == ()
+
+
 def test_latent_models_get_latent_backends():
     found = advise(asked("DeepSeek-V3", tp=8), Load(1024, 128, concurrency=8))
     names = {choice.pair.decode for choice in found.choices}
