@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import accumulate
 
 from costmodel.plan import Job
 
@@ -119,19 +120,13 @@ def _spread_head(
     """Spread the first `head_jobs` evenly (a staircase one job high); give the slots and the jobs that remain."""
     if head_jobs <= 0:
         return [0.0] * slots, jobs
-    done, last = 0.0, 0.0
-    remaining, index = head_jobs, 0
-    tail: list[Job] = []
-    for count, tiles in jobs:
-        index += 1
-        last = tiles + job_tiles
-        if count > remaining:
-            done += remaining * last
-            tail.append((count - remaining, tiles))
-            break
-        done += count * last
-        remaining -= count
-    tail.extend(jobs[index:])
+    ends = list(accumulate([count for count, _ in jobs]))
+    index = bisect_right(ends, head_jobs)
+    left = ends[index] - head_jobs
+    count, tiles = jobs[index]
+    last = tiles + job_tiles
+    done = sum([n * size for n, size in jobs[:index]]) + (count - left) * tiles + head_jobs * job_tiles
+    tail = [(left, tiles), *jobs[index + 1 :]]
     level = done / slots
     step = min(last, 2 * level) / slots
     heap = [level + (k - (slots - 1) / 2) * step for k in range(slots)]

@@ -64,12 +64,15 @@ def split_jobs(tiles: int, splits: int, copies: int) -> list[Job]:
 def merged_runs(jobs: list[Job]) -> tuple[Job, ...]:
     """Join neighbours of equal size."""
     runs: list[Job] = []
+    joined, size = 0, 0.0
     for count, tiles in jobs:
-        if runs and runs[-1][1] == tiles:
-            runs[-1] = (runs[-1][0] + count, tiles)
+        if tiles == size:
+            joined += count
         elif count:
-            runs.append((count, tiles))
-    return tuple(runs)
+            if joined:
+                runs.append((joined, size))
+            joined, size = count, tiles
+    return (*runs, (joined, size)) if joined else tuple(runs)
 
 
 def dram_bytes(work: Work, requested: float, visits: float, working_set: float, machine: Machine) -> float:

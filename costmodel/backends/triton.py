@@ -8,6 +8,7 @@ from costmodel.call import Call
 from costmodel.machine import NO_CUDA
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, missing, partial_row_bytes
+from costmodel.work import sees_all_before
 
 MIN_BLOCK_KV = 32
 HEAD_ROWS = 16
@@ -73,8 +74,10 @@ def head_blocks(attention: Attention) -> int:
 
 def part_tiles(attention: Attention, lens: tuple[int, int], splits: int, keys: int) -> list[int]:
     """KV tiles of each part of one request, `lens` its new and visible tokens; parts without work are left out."""
-    first, end = kv_range(attention, *lens, (0, lens[0]))
-    seen = end - first
+    seen = lens[1]
+    if not sees_all_before(attention):
+        first, end = kv_range(attention, *lens, (0, lens[0]))
+        seen = end - first
     size = MIN_BLOCK_KV * ceil_div(ceil_div(seen, splits), MIN_BLOCK_KV)
     full, rest = divmod(seen, size)
     return [ceil_div(size, keys)] * full + [ceil_div(rest, keys)] * bool(rest)
