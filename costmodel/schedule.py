@@ -12,6 +12,8 @@ Loads = list[tuple[float, int]]
 
 EXACT_WAVES = 4
 """The last jobs that are scheduled one by one, per slot; what runs before them is taken as evenly spread."""
+EXACT_JOBS = 1600
+"""So many jobs are enough where there are many slots, but never fewer than two waves."""
 FEW_RUNS = 8
 """Runs of equal jobs that are always scheduled exactly: their cost does not grow with the number of jobs."""
 MANY = 16
@@ -43,7 +45,8 @@ def slot_loads(jobs: Sequence[Job], slots: int, job_tiles: float) -> Loads:
         return _gathered([(tiles + job_tiles, count) for count, tiles in jobs])
     if len(jobs) <= FEW_RUNS:
         return _gathered(_few_runs(jobs, slots, job_tiles))
-    heap, tail = _spread_head(jobs, slots, job_tiles, total - EXACT_WAVES * slots)
+    exact = min(EXACT_WAVES * slots, max(EXACT_JOBS, 2 * slots))
+    heap, tail = _spread_head(jobs, slots, job_tiles, total - exact)
     for count, tiles in tail:
         _run(heap, count, tiles + job_tiles)
     return _levels(heap)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.schedule import EXACT_WAVES, FEW_RUNS, LEVELS, slot_loads
+from costmodel.schedule import EXACT_JOBS, EXACT_WAVES, FEW_RUNS, LEVELS, slot_loads
 
 
 def one_by_one(jobs, slots, job_tiles):
@@ -54,10 +54,10 @@ def test_long_lists_end_within_one_job_of_exact_ones(jobs, slots):
     assert abs(slot_loads(jobs, slots, 1.0)[-1][0] - exact[-1]) <= longest * (1 + 1e-9)
 
 
-def test_no_jump_where_exact_scheduling_ends():
-    slots = 100
+@pytest.mark.parametrize("slots", [100, 800])
+def test_no_jump_where_exact_scheduling_ends(slots):
     head = [(1, n) for n in range(1, FEW_RUNS + 1)]
-    rest = EXACT_WAVES * slots - len(head)
+    rest = min(EXACT_WAVES * slots, EXACT_JOBS) - len(head)
     below = slot_loads([*head, (rest, 9)], slots, 1.0)
     above = slot_loads([*head, (rest + 1, 9)], slots, 1.0)
     assert abs(above[-1][0] - below[-1][0]) <= 10  # one more job of that size
