@@ -51,6 +51,11 @@ class Compare:
         return abs(self.estimate / self.measured - 1)
 
     @property
+    def roofline_error(self) -> float:
+        """Relative error of the datasheet roofline."""
+        return abs(self.roofline / self.measured - 1)
+
+    @property
     def covered(self) -> bool:
         """Whether the 90 % interval holds the measured time."""
         return self.low <= self.measured <= self.high
@@ -137,7 +142,7 @@ def _line(title: str, group: list[Compare]) -> str:
     shares = (
         statistics.median(errors),
         errors[int(0.9 * (len(errors) - 1))],
-        statistics.median(abs(each.roofline / each.measured - 1) for each in cold),
+        statistics.median(each.roofline_error for each in cold),
         sum(each.covered for each in cold) / len(cold),
     )
     return f"| {title} | {len(cold)} | {' | '.join(f'{share:.0%}' for share in shares)} | {aside} |"

@@ -12,7 +12,7 @@ from costmodel.parameters import Parameters
 from costmodel.prediction import Evidence
 from costmodel.priors import cpu_parameters, prior
 from costmodel.regime import OTHER_KERNELS
-from costmodel.transfer import SAME_KERNELS, carried
+from costmodel.transfer import MADE_OF, assembled, carried
 from hwprofiles import load_profile
 
 HALF_WIDTH: dict[Evidence, float] = {"calibrated": 0.15, "others": 0.6, "structure": 0.8, "measured": 0.05}
@@ -61,17 +61,26 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
     own = _load(machine.profile_id, backend)
     if own and variant in own["variants"]:
         return _fitted(own["variants"][variant])
-    like, variant_like = SAME_KERNELS.get((backend, variant), (backend, variant))
+    loop, job = MADE_OF.get((backend, variant), ((backend, variant), None))
     for device in _devices():
-        data = _load(device, like)
-        elsewhere = data is not None and like in OTHER_KERNEL_ELSEWHERE and data["family"] != machine.family
-        if data and variant_like in data["variants"] and not elsewhere:
-            fitted = _parameters(data["variants"][variant_like])
-            origin = machine_of(load_profile(device))
-            same_vendor = machine.capability != NO_CUDA
-            moved = carried(fitted, (like, variant_like), origin, machine)
-            return _plain(moved, "others" if same_vendor else "structure")
+        fitted = _fitted_elsewhere(device, loop, machine)
+        frame = _fitted_elsewhere(device, job, machine) if job else None
+        if fitted is not None:
+            moved = carried(
+                assembled(fitted, frame) if frame else fitted, loop, machine_of(load_profile(device)), machine
+            )
+            return _plain(moved, "structure" if machine.capability == NO_CUDA else "others")
     return _plain(prior(backend, variant, machine), "structure")
+
+
+def _fitted_elsewhere(device: str, kernel: tuple[str, str], machine: Machine) -> Parameters | None:
+    backend, variant = kernel
+    data = _load(device, backend)
+    if data is None or variant not in data["variants"]:
+        return None
+    if backend in OTHER_KERNEL_ELSEWHERE and data["family"] != machine.family:
+        return None
+    return _parameters(data["variants"][variant])
 
 
 def doubt(evidence: Evidence) -> tuple[float, float]:

@@ -13,12 +13,16 @@ FEW_IN_FLIGHT = 0.7
 """Share of the bandwidth below which a kernel is limited by its own bytes in flight."""
 SERIAL_OVERLAP = 1.5
 """Kernels whose products and exponentials overlap less than this take turns: between two products all else runs."""
-SAME_KERNELS: dict[tuple[str, str], tuple[str, str]] = {
-    ("fa3", "decode_mma_sync"): ("flashinfer", "extend_fa2"),
-    ("fa3", "extend_mma_sync"): ("flashinfer", "extend_fa2"),
+MADE_OF: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
+    ("fa3", "decode_mma_sync"): (("flashinfer", "extend_fa2"), ("fa3", "decode")),
+    ("fa3", "extend_mma_sync"): (("flashinfer", "extend_fa2"), ("fa3", "extend")),
 }
-"""Kernels that were not fitted, and fitted ones with the same main loop: what FlashAttention-3 compiles before Hopper
-is FlashAttention-2's loop (`mma.sync`, `cp.async`, two CTAs an SM), as FlashInfer's FA2 kernels are."""
+"""Kernels that were not fitted, by fitted ones: the same main loop, and the same start and end of a job. What
+FlashAttention-3 compiles before Hopper is FlashAttention-2's loop (`mma.sync`, `cp.async`, two CTAs an SM), as
+FlashInfer's FA2 kernels are, in FlashAttention-3's frame."""
+LOOP_CTAS, LOOP_KEYS, JOB_KEYS = 2, 64, 128
+"""CTAs of that loop on an SM, and keys of both kernels' tiles at head dim 128."""
+KEY_BYTES = 512
 
 
 def carried(fitted: Parameters, kernel: tuple[str, str], origin: Machine, machine: Machine) -> Parameters:
@@ -44,6 +48,13 @@ def carried(fitted: Parameters, kernel: tuple[str, str], origin: Machine, machin
         matrix_fraction=_matrix_fraction(fitted, kernel, origin, machine),
         dram_fraction=_dram_fraction(fitted, origin, machine),
     )
+
+
+def assembled(loop: Parameters, job: Parameters) -> Parameters:
+    """Give a loop's parameters the start and end of another kernel's job, which lasts as long as there."""
+    frame = job.job_tiles * (job.tile_seconds + JOB_KEYS * KEY_BYTES / job.cta_bytes_per_s)
+    tile = LOOP_CTAS * (loop.tile_seconds + LOOP_KEYS * KEY_BYTES / loop.cta_bytes_per_s)
+    return replace(loop, job_tiles=frame / tile)
 
 
 def _dram_fraction(fitted: Parameters, origin: Machine, machine: Machine) -> float:
