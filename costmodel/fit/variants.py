@@ -41,6 +41,8 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
         "merge_slot_seconds",
         "merge_bytes_per_s",
     ),
+    ("fa3", "decode_mma_sync"): (*_EXTEND, "sm_bytes_per_s", "page_seconds", "merge_seconds", "merge_split_seconds"),
+    ("fa3", "extend_mma_sync"): (*_EXTEND, "sm_bytes_per_s", "page_seconds", "merge_seconds", "merge_split_seconds"),
     ("fa3", "mla"): (*_DECODE, "row_tiles", "matrix_fraction", "extra_fraction"),
     ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY, "merge_row_seconds", "row_tiles", "matrix_fraction"),
     ("flashinfer", "decode_cuda_cores"): (*_DECODE, "matrix_fraction", _EMPTY, "merge_row_seconds"),
