@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from costmodel import Attention, Batch
 from executors.backends.flex_forms import FORMS, Options
-from executors.base import Backend, Knob, Knobs, KnobValue, Prepared
+from executors.backends.flex_tiles import is_tiled, shared_bytes, tile
+from executors.base import Backend, Knob, Knobs, Prepared
 from executors.environment import installed_version
 from hwprofiles import Profile
 
@@ -42,20 +43,26 @@ class FlexAttention(Backend):
             reasons.append("no sparse selection in this adapter")
         if profile.kind != "cpu" and attention.head_dim < 16:
             reasons.append(f"head_dim {attention.head_dim} is below 16")
+        forms = _forms(attention, batch)
+        if forms and not any(_fits(attention, rows, profile) for rows in forms.values()):
+            rows, keys = tile(attention)
+            reasons.append(
+                f"PyTorch's tile of {rows} x {keys} takes {shared_bytes(attention, rows, keys)} bytes of shared memory "
+                f"at head dims {attention.head_dim}/{attention.value_dim}, more than the "
+                f"{profile.shared_memory_max_bytes_per_block} of {profile.name}"
+            )
         return reasons
 
     def knobs(self, attention: Attention, batch: Batch, profile: Profile) -> tuple[Knob, ...]:
         """Name forms and block sizes (0: PyTorch's choice); threads are compiled in and not worth trying."""
         decoding = max(batch.q_lens) == 1
-        forms: list[KnobValue] = ["per_request"] if decoding or _square(attention, batch) else []
-        if not decoding:
-            forms.append("packed")
-        elif batch.size > 1:
-            forms.append("padded")
-        knobs = [Knob("form", tuple(forms)), Knob("block_n", (0, 512) if decoding else (0, 64, 256))]
-        if not decoding:
-            knobs.append(Knob("block_m", (0, 64)))
-        return tuple(knobs)
+        forms = {form: rows for form, rows in _forms(attention, batch).items() if _fits(attention, rows, profile)}
+        knobs = [Knob("form", tuple(forms) or ("packed",))]
+        if decoding:
+            return (*knobs, Knob("block_n", (0, 512 if profile.kind == "cpu" else 128)))
+        rows = max(forms.values(), default=0)
+        sizes = [n for n in (64, 256) if _fits(attention, rows, profile, block_n=n)]
+        return (*knobs, Knob("block_n", (0, *sizes)), Knob("block_m", (0, 64)))
 
     def allows(self, attention: Attention, batch: Batch, knobs: Knobs) -> bool:
         """Change one block size at a time: each pair is compiled anew."""
@@ -70,6 +77,23 @@ class FlexAttention(Backend):
 def has_compiler() -> bool:
     """Whether a C++ compiler is on the path."""
     return any(shutil.which(name) for name in COMPILERS)
+
+
+def _forms(attention: Attention, batch: Batch) -> dict[str, int]:
+    """Forms that can run the batch, SGLang's first, with the most query rows of one call."""
+    if max(batch.q_lens) == 1:
+        return {"per_request": 1, "padded": 1} if batch.size > 1 else {"per_request": 1}
+    square = {"per_request": max(batch.kv_lens)} if _square(attention, batch) else {}
+    return {**square, "packed": batch.total_q}
+
+
+def _fits(attention: Attention, rows: int, profile: Profile, block_n: int = 0) -> bool:
+    """Whether a call's tile fits the shared memory; known for compute capability 9.0 only, so others are tried."""
+    limit = profile.shared_memory_max_bytes_per_block
+    if profile.compute_capability != "9.0" or limit is None or not is_tiled(attention, rows):
+        return True
+    block_m, keys = tile(attention)
+    return shared_bytes(attention, block_m, block_n or keys) <= limit
 
 
 def _square(attention: Attention, batch: Batch) -> bool:

@@ -9,11 +9,12 @@ from costmodel import Attention, Batch
 from executors.backends import flex_attention as module
 from executors.backends.block_masks import block_mask, packed_mask, square_mask
 from executors.backends.flex_attention import FlexAttention
+from executors.backends.flex_tiles import shared_bytes, tile
 from executors.check import check
 from executors.inputs import make_inputs
 from executors.reference import make_reference
 from executors.visibility import visible
-from hwprofiles import Profile
+from hwprofiles import Profile, load_profile
 
 needs_compiler = pytest.mark.skipif(not module.has_compiler(), reason="no C++ compiler")
 MIXED = Batch.extend([40, 1, 37], [130, 80, 37], page_size=4)
@@ -90,3 +91,31 @@ def _visible_keys(inputs: object, request: int) -> int:
     from executors.requests import split_requests
 
     return split_requests(inputs)[request].keys  # type: ignore[arg-type]
+
+
+MLA = Attention.mla(num_qo_heads=16)
+
+
+@pytest.mark.parametrize(("keys", "asked"), [(32, 425_984), (64, 720_896), (256, 2_490_368)])
+def test_shared_memory_is_what_an_h200_was_asked_for(keys: int, asked: int) -> None:
+    assert tile(MLA)[0] == 64
+    assert shared_bytes(MLA, 64, keys) == asked
+
+
+def test_tiles_beyond_the_shared_memory_are_refused_before_they_are_compiled() -> None:
+    h200, backend = load_profile("h200"), FlexAttention()
+    chunk = Batch.extend([64] * 4, [2048] * 4)
+    assert any("425984 bytes" in reason for reason in backend.reject(MLA, chunk, h200))
+    assert backend.reject(MLA, Batch.decode([4096] * 4), h200) == []
+    assert backend.reject(MLA, chunk, h200.model_copy(update={"compute_capability": "10.0"})) == []
+
+
+def test_only_block_sizes_that_fit_are_offered() -> None:
+    backend, prompt = FlexAttention(), Batch.extend([2048], [2048])
+    sizes = {
+        dim: next(
+            k.values for k in backend.knobs(Attention(32, 8, dim), prompt, load_profile("h200")) if k.name == "block_n"
+        )
+        for dim in (64, 128)
+    }
+    assert sizes == {64: (0, 64, 256), 128: (0, 64)}
