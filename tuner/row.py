@@ -69,7 +69,7 @@ class Counts(Frozen):
     failed: int = 0
     """Rejected at run time, incorrect, out of memory, timed out or crashed."""
     skipped: int = 0
-    """Not run because their interval cannot win."""
+    """Not run because their interval cannot win, or because their backend had failed with other knobs."""
     left: int = 0
     """Not run because a better one is not worth the cost, or the budget ended."""
 

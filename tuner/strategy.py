@@ -1,6 +1,7 @@
 """The search itself: what to measure first, what next, what never, and when to stop."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,8 @@ from tuner.session import Known, Session
 from tuner.space import Space
 
 Effort = Literal["quick", "full"]
+MAX_FAILURES = 2
+"""A backend that failed so often, and was never measured, is not tried with further knobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,10 @@ class Guided:
             return None
         known = session.known()
         held = session.held()
-        open_candidates = [c for c in self._space.candidates if c.key not in held and c.key not in known]
+        hopeless = given_up(known)
+        open_candidates = [
+            c for c in self._space.candidates if c.key not in held and c.key not in known and c.backend not in hopeless
+        ]
         if not open_candidates:
             return None
         times = measured_seconds(known)
@@ -106,14 +112,16 @@ class Guided:
         return len(session.held() | session.known().keys()) >= len(self._space)
 
     def cannot_win(self, known: Mapping[str, Known]) -> frozenset[str]:
-        """Keys of candidates that were not measured because their interval cannot win."""
+        """Keys of candidates that were not measured: their interval cannot win, or their backend failed too often."""
         times = measured_seconds(known)
+        hopeless = given_up(known)
         belief = self._beliefs.given(times)
         limits = self._limits(belief, times)
         return frozenset(
             c.key
             for c in self._space.candidates
-            if c.key not in known and all(self._hopeless(belief[c.key], limit) for limit in self._goals(c, limits))
+            if c.key not in known
+            and (c.backend in hopeless or all(self._hopeless(belief[c.key], limit) for limit in self._goals(c, limits)))
         )
 
     def _limits(self, belief: Mapping[str, Belief], times: Mapping[str, float]) -> tuple[float, float]:
@@ -139,6 +147,13 @@ class Guided:
 
 def _limit(belief: Mapping[str, Belief], times: Mapping[str, float]) -> float:
     return min(times.values()) if times else min((b.high for b in belief.values()), default=math.inf)
+
+
+def given_up(known: Mapping[str, Known]) -> frozenset[str]:
+    """Backends that failed `MAX_FAILURES` times and were never measured."""
+    measured = {k.candidate.backend for k in known.values() if k.seconds}
+    failed = Counter(k.candidate.backend for k in known.values() if not k.seconds)
+    return frozenset(name for name, times in failed.items() if times >= MAX_FAILURES and name not in measured)
 
 
 def measured_seconds(known: Mapping[str, Known]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tuner_fakes import (
+    TIMES,
     FakeMeasurer,
     all_candidates,
     answer,
@@ -18,6 +19,7 @@ from tuner_fakes import (
 
 from executors.outcome import Accuracy, Candidate, Failed, Measured
 from tuner.store import open_store
+from tuner.strategy import MAX_FAILURES
 
 
 def test_finds_the_fastest_and_states_the_gain() -> None:
@@ -86,6 +88,16 @@ def test_a_failing_candidate_is_kept_as_failed_and_never_wins(kind: str) -> None
     assert row.failures[candidate("fa3", 8).key] == f"{kind}: injected"
     assert row.counts.failed == 1
     assert row.status == ("measured" if kind == "incorrect" else "partial")
+
+
+def test_a_backend_that_failed_twice_is_not_tried_with_further_knobs() -> None:
+    device = FakeMeasurer(answer=lambda c: Failed("crashed", "out of resource") if c.backend == "triton" else None)
+    promising = predictor(lambda c: 0.5 if c.backend == "triton" else 1.0, spread=1.5)
+    row = answer(workload(), tools(device, predict=promising), whole().share(1))
+    tried = [key for key in device.measured_keys() if key.startswith("triton")]
+    assert len(tried) == MAX_FAILURES < len(TIMES["triton"])
+    assert row.counts.skipped == len(TIMES["triton"]) - MAX_FAILURES
+    assert row.best.backend == "fa3"
 
 
 def test_when_all_run_out_of_memory_the_default_is_not_presented_as_tuned() -> None:
