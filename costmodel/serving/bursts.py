@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,12 @@ class PrefillTime:
         return float(self.of(ends).mean())
 
 
+@lru_cache(maxsize=256)
 def finishing(running: int, steps: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Give how many of `running` requests end in one decode step, each after `steps` steps and independently.
 
     Returns:
-        Numbers, and the chance of each.
+        Numbers, and the chance of each; not to be written to.
     """
     share = 1.0 / max(1, steps)
     mean = running * share
