@@ -1,22 +1,27 @@
 """What the report says about a set of records whose answer is known."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from report_fakes import GQA, SPLITS
 
 from cli.errors import AnswerIsNo, WrongInput
+from cli.report.accuracy import accuracy_chart, judged
 from cli.report.answer import answer, standings
 from cli.report.charts import GridChart, TimelineChart, XYChart, log_ticks
 from cli.report.choices import rejected_table, winners_table
 from cli.report.roofline import roofline
+from cli.report.service import shown_pairs
 from cli.report.source import from_records, parse_candidate
 from cli.report.splits import split_charts
 from cli.report.timeline import bars, take_apart, timelines
 from cli.report.winners import winner_maps
 from cli.report.words import batch_name, knob_text, microseconds, shape_name
-from costmodel import Attention, Batch
+from costmodel import Attention, Batch, load_model
+from costmodel.serving import Asked, Load, advise
 from costmodel.work import count_work
+from hwprofiles import load_profile
 
 
 def charts_of(page, name):
@@ -94,6 +99,25 @@ def test_tables_hold_every_workload_and_every_failure(source):
     texts = [" ".join(cell.text for cell in row.cells) for row in rejected_table(source).rows]
     assert any("triton" in t and "crashed: illegal address" in t for t in texts)
     assert any(t.startswith("flashmla ") and "2 shapes" in t for t in texts)
+
+
+def test_points_far_off_stay_in_the_picture_and_are_counted(source):
+    far = replace(source, rows=[replace(row, measured=row.prediction.seconds / 5) for row in source.rows])
+    chart = accuracy_chart(far)
+    assert {y for series in chart.series[3:] for y in series.y} == {2.0}
+    assert f"{len(judged(source))} beyond a factor of 2" in chart.title
+    near = replace(source, rows=[replace(row, measured=row.prediction.seconds / 1.5) for row in source.rows])
+    assert "beyond" not in accuracy_chart(near).title
+
+
+def test_pairs_far_behind_are_left_to_the_table():
+    asked = Asked(load_model("examples/models/Qwen3-8B"), load_profile("h200"))
+    advice = advise(asked, Load(1024, 256, concurrency=32))
+    shown = shown_pairs(advice)
+    best = max(choice.service.rates.tokens_per_s for choice in advice.choices)
+    assert min(choice.service.rates.tokens_per_s for choice in shown) >= best / 2
+    assert {advice.ahead.name, advice.default.name} <= {choice.name for choice in shown}
+    assert len(shown) < len({choice.pair.decode for choice in advice.choices}) + 2
 
 
 def test_service_compares_pairs_with_intervals(page):
