@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 SHOWN = 8
 """Pairs in the table; JSON has all."""
 SHORTEST_COMPILE_S = 0.1
+NARROW = 100
+"""Columns below which page sizes are left to JSON."""
 
 
 def print_advice(advice: "Advice", asked: "Asked", recorded: "Recorded", model: str) -> None:
@@ -53,9 +55,10 @@ def _choices_table(title: str, advice: "Advice") -> Any:
 
     table = Table(title=title, title_justify="left")
     table.add_column("prefill + decode", no_wrap=True)
-    for name in ("page", "TTFT ms", "TPOT ms", "tokens/s a GPU"):
+    wide = stdout_console().width >= NARROW
+    for name in (*(("page",) if wide else ()), "TTFT ms", "TPOT ms", "tokens/s a GPU"):
         table.add_column(name, justify="right")
-    table.add_column("attention from")
+    table.add_column("attention from" if wide else "from", no_wrap=True)
     rows = [("", choice) for choice in advice.choices[:SHOWN]]
     shown = {choice.name for _, choice in rows}
     rows += [("", choice) for choice in (advice.ahead,) if choice.name not in shown]
@@ -65,7 +68,7 @@ def _choices_table(title: str, advice: "Advice") -> Any:
         s = choice.service
         table.add_row(
             mark + choice.name + (" ✗" if choice.missed else ""),
-            str(choice.pair.page_size),
+            *((str(choice.pair.page_size),) if wide else ()),
             _range(s.rates.ttft_seconds * 1e3, s.best.ttft_seconds * 1e3, s.worst.ttft_seconds * 1e3),
             _range(s.rates.tpot_seconds * 1e3, s.best.tpot_seconds * 1e3, s.worst.tpot_seconds * 1e3),
             _range(s.rates.tokens_per_s, s.worst.tokens_per_s, s.best.tokens_per_s),
