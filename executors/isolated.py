@@ -1,5 +1,6 @@
 """Measuring in a worker process that owns the device: a crash, hang or exhausted memory ends only the worker."""
 
+import math
 import multiprocessing
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ INPUTS_LIMIT = 300.0
 """Seconds for inputs and reference."""
 CANDIDATE_LIMIT = 120.0
 """Seconds between two signs of life of a candidate, its compilation included."""
+OVERRUN = 15.0
+"""Seconds that what was begun in time may still take when the whole run has to end; then it is stopped."""
 
 
 class WorkerFailed(RuntimeError):
@@ -45,11 +48,23 @@ class IsolatedMeasurer(Catalogue):
         backends: Sequence[str] | None = None,
         *,
         limit_seconds: float = CANDIDATE_LIMIT,
+        until: float | None = None,
         watcher: Watcher | None = None,
     ) -> None:
+        """Make the measurer; the worker starts with the first question about its device.
+
+        Args:
+            device: `cpu` or `cuda:<index>`.
+            backends: Only these; None for all.
+            limit_seconds: Longest silence of a candidate.
+            until: `time.monotonic()` at which the whole run ends. A candidate that still runs `OVERRUN` seconds later
+                is stopped, and has no outcome.
+            watcher: Is told what begins and ends.
+        """
         super().__init__(backends)
         self._device = device
         self._limit = limit_seconds
+        self._last = None if until is None else until + OVERRUN
         self._watcher = watcher or Silent()
         self._worker: _Worker | None = None
         self._environment: Environment | None = None
@@ -64,13 +79,14 @@ class IsolatedMeasurer(Catalogue):
         self.close()
 
     def environment(self) -> Environment:
-        """The device as the worker sees it; starts the worker.
+        """The device as the worker sees it; starts the worker where none has.
 
         Raises:
             ValueError: There is no such device.
             WorkerFailed: The worker does not start.
         """
-        self._ensure()
+        if self._environment is None:
+            self._ensure()
         assert self._environment is not None
         return self._environment
 
@@ -116,11 +132,12 @@ class IsolatedMeasurer(Catalogue):
         self._stop()
 
     def _follow(self, worker: _Worker, outcomes: dict[str, Outcome]) -> tuple[str, Failed] | None:
-        """Collect outcomes; None when the group is done, else whom to blame for the loss of the worker."""
+        """Collect outcomes; None when the group or the run is over, else whom to blame for the loss of the worker."""
         current = INPUTS_STAGE
         while True:
             limit = INPUTS_LIMIT if current == INPUTS_STAGE else self._limit
-            message = _receive(worker, limit)
+            wait = min(limit, self._seconds_left)
+            message = _receive(worker, wait)
             match message:
                 case Began(key):
                     current = key
@@ -132,10 +149,17 @@ class IsolatedMeasurer(Catalogue):
                     return None
                 case Lost(key, text):
                     return key, Failed("crashed", f"the device was lost: {text}")
+                case None if wait < limit:
+                    self._stop()
+                    return None
                 case None:
                     return current, Failed("timeout", f"no sign of life for {limit:.0f} s")
                 case _:
                     return current, _death(worker)
+
+    @property
+    def _seconds_left(self) -> float:
+        return math.inf if self._last is None else max(0.0, self._last - time.monotonic())
 
     def _ensure(self) -> _Worker:
         if self._worker is None:

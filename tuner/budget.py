@@ -52,6 +52,11 @@ class Budget:
         """Seconds that may still pass."""
         return math.inf if self.seconds is None else self.seconds - self.elapsed
 
+    @property
+    def until(self) -> float | None:
+        """Time on the clock at which the seconds are used up; None without a limit."""
+        return None if self.seconds is None else self._start + self.seconds
+
     def spend(self, trials: int) -> None:
         """Count trials that were run."""
         self.used_trials += trials

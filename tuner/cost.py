@@ -32,6 +32,16 @@ class TrialCost:
         compiling = sum(seen) / len(seen) if seen else _COMPILE_GUESS.get(candidate.backend, 0.0)
         return _OVERHEAD.get(self.kind, 0.3) + compiling + (self.repeats + 2) * _CALLS.get(self.kind, 1) * seconds
 
+    def fitting(self, candidates: Iterable[tuple[Candidate, float]], seconds: float) -> list[Candidate]:
+        """Those that a time is enough for, one after the other, each with the latency of one call."""
+        chosen = []
+        for candidate, latency in candidates:
+            needed = self.expect(candidate, latency)
+            if needed <= seconds:
+                chosen.append(candidate)
+                seconds -= needed
+        return chosen
+
     def total(self, candidates: Iterable[tuple[Candidate, float]]) -> float:
         """Seconds that several trials take."""
         return sum(self.expect(candidate, seconds) for candidate, seconds in candidates)

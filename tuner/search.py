@@ -1,7 +1,7 @@
 """The search for one workload: propose, measure, learn, stop, and measure once more what is close."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,7 @@ from tuner.plausible import checked
 from tuner.predictions import Predictor, predict_all
 from tuner.reachable import reachable_keys
 from tuner.row import Row
-from tuner.session import GRACE_SECONDS, Session, Ticket
+from tuner.session import GRACE_SECONDS, Known, Session, Ticket
 from tuner.space import NoCandidate, Space, pick_default
 from tuner.store import Store
 from tuner.strategy import PLANS, Effort, Guided
@@ -107,6 +107,8 @@ class _Search:
             tools.grace_seconds,
         )
         self._complete = False
+        self._cut: list[str] = []
+        """Keys of candidates that were worth a run, and that the budget left out."""
 
     def run(self) -> Row | None:
         """Search until nothing is worth its cost or the share is used up; None where others have to end first."""
@@ -121,7 +123,11 @@ class _Search:
             if not tickets:
                 self._complete = True
                 break
-            self._run(tickets)
+            fitting = self._fitting(tickets)
+            self._put_back(t for t in tickets if t not in fitting)
+            if not fitting:
+                break
+            self._run(fitting)
             size = self._plan.group
         self._tools.recovered += self._session.recovered
         if self._waits() or not self._confirm():
@@ -132,6 +138,22 @@ class _Search:
         """Whether other workers measure what may change the answer, and there is time to wait for them."""
         return self._session.others_busy() and self._share.budget.seconds_left > 0
 
+    def _fitting(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Those that what is left of the share is enough for; the first of all is always run."""
+        first = [t for t in tickets[:1] if not self._session.known()]
+        expected = [(t.candidate, self._expected_latency(t.candidate)) for t in tickets if t not in first]
+        fitting = {c.key for c in self._tools.cost.fitting(expected, self._share.seconds_left)}
+        return [*first, *(t for t in tickets if t.candidate.key in fitting)]
+
+    def _expected_latency(self, candidate: Candidate) -> float:
+        prediction = self._predictions.get(candidate.key)
+        return 0.0 if prediction is None else prediction.seconds
+
+    def _put_back(self, tickets: Iterable[Ticket]) -> None:
+        unused = list(tickets)
+        self._cut += [t.candidate.key for t in unused]
+        self._session.put_back(unused)
+
     def _run(self, tickets: list[Ticket]) -> None:
         outcomes = self._measure([t.candidate for t in tickets])
         group = uuid.uuid4().hex[:8]
@@ -140,7 +162,7 @@ class _Search:
             outcome = outcomes[ticket.candidate.key]
             line = self._tools.record(self._workload, ticket.candidate, outcome)
             self._session.tell(ticket, outcome, group=group, record=line)
-        self._session.put_back(t for t in tickets if t not in told)
+        self._put_back(t for t in tickets if t not in told)
         self._observe([(t.candidate, outcomes[t.candidate.key]) for t in told])
 
     def _measure(self, candidates: list[Candidate]) -> dict[str, Outcome]:
@@ -216,11 +238,17 @@ class _Search:
             skipped=len(self._strategy.cannot_win(known)),
             complete=self._complete,
             implementation=partial(self._tools.measurer.implementation_of, attention=attention, batch=batch),
+            notes=self._notes(known),
             rejections={backend: "; ".join(r.reasons) for backend, r in rejections.items()},
         )
         row = assemble(self._workload, found)
         self._tools.observe(Finished(self._workload, row))
         return row
+
+    def _notes(self, known: Mapping[str, Known]) -> tuple[str, ...]:
+        """Say what the budget left out."""
+        cut = [key for key in dict.fromkeys(self._cut) if key not in known]
+        return (f"the budget ended before {', '.join(cut)} {'was' if len(cut) == 1 else 'were'} run",) if cut else ()
 
     def _observe(self, outcomes: list[tuple[Candidate, Outcome]]) -> None:
         times = self._times()

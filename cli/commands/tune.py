@@ -79,7 +79,7 @@ def tune(
     with (
         presence(options.storage_url, study, shared=worker),
         progress() as observe,
-        IsolatedMeasurer(device, backend or None) as measurer,
+        IsolatedMeasurer(device, backend or None, until=budget.until) as measurer,
     ):
         profile = device_profile(device, lambda text: observe(Note(text)))
         job = prepare_job(asked, options, measurer, profile, observe)

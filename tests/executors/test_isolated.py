@@ -1,8 +1,12 @@
 """A worker process: a crash, a hang or a killed process ends the worker only, and the run goes on."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 
 from costmodel import Attention, Batch
+from executors import isolated
 from executors.isolated import IsolatedMeasurer
 from executors.outcome import Candidate, Failed, Measured, Outcome
 from executors.settings import Silent
@@ -23,7 +27,7 @@ class Watching(Silent):
 @pytest.fixture(scope="module")
 def run() -> tuple[dict[str, Outcome], int, list[str]]:
     watching = Watching()
-    with IsolatedMeasurer("cpu", limit_seconds=4.0, watcher=watching) as measurer:
+    with IsolatedMeasurer("cpu", limit_seconds=10.0, watcher=watching) as measurer:
         assert measurer.environment().device == "cpu"
         candidates = [Candidate(f"faulty_backends:{name}", {}) for name in NAMES]
         found = measurer.measure(GQA, DECODE, candidates, seed=0, repeats=2)
@@ -35,7 +39,7 @@ def run() -> tuple[dict[str, Outcome], int, list[str]]:
     ("name", "kind", "words"),
     [
         ("BadPointer", "crashed", "exit code -11"),
-        ("Endless", "timeout", "no sign of life for 4 s"),
+        ("Endless", "timeout", "no sign of life for 10 s"),
         ("Killed", "oom", "lack of memory"),
         ("Wrong", "incorrect", "largest error"),
         ("BeyondMemory", "oom", "allocate"),
@@ -62,6 +66,25 @@ def test_the_worker_is_restarted_only_where_it_was_lost(run: tuple[dict[str, Out
 
 def test_the_watcher_hears_the_end_of_every_candidate(run: tuple[dict[str, Outcome], int, list[str]]) -> None:
     assert set(run[2]) == {f"faulty_backends:{name}[]" for name in NAMES}
+
+
+def test_what_still_runs_long_after_the_end_of_the_whole_run_is_stopped_without_an_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late(Silent):
+        """Lets the end of the run pass when the endless candidate begins."""
+
+        def began(self, key: str) -> None:
+            if "Endless" in key:
+                monkeypatch.setattr(isolated, "time", SimpleNamespace(monotonic=lambda: end + isolated.OVERRUN))
+
+    end = time.monotonic() + 600
+    candidates = [Candidate(f"faulty_backends:{name}", {}) for name in ("Wrong", "Endless", "Right")]
+    with IsolatedMeasurer("cpu", until=end, watcher=Late()) as measurer:
+        found = measurer.measure(GQA, DECODE, candidates, seed=0, repeats=2)
+        assert list(found) == [candidates[0].key]
+        assert measurer.restarts == 0
+        assert measurer.environment().device == "cpu"
 
 
 def test_a_device_that_is_not_there_is_named() -> None:

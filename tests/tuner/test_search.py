@@ -189,3 +189,23 @@ def test_the_projects_own_kernels_are_not_counted_as_a_gain_over_the_libraries()
     assert row.gain == pytest.approx(1.25)
     assert row.best_sglang is not None
     assert row.best_sglang.backend == "fa3"
+
+
+def test_candidates_that_the_budget_has_no_time_for_are_not_begun_and_are_named() -> None:
+    device = FakeMeasurer()
+    slow = tools(device, effort="full")
+    slow.cost.seen(candidate("triton", 8), Measured((1e-4,), Accuracy(0, 1), compile_seconds=40.0))
+    row = answer(workload(), slow, whole(seconds=30.0).share(1))
+    assert device.measured_keys()
+    assert not [key for key in device.measured_keys() if key.startswith("triton")]
+    assert row.status == "partial"
+    assert any("the budget ended before triton[" in note for note in row.notes)
+
+
+def test_the_first_candidate_is_run_whatever_it_is_thought_to_cost() -> None:
+    device = FakeMeasurer()
+    slow = tools(device)
+    slow.cost.seen(candidate("fa3", 8), Measured((1e-4,), Accuracy(0, 1), compile_seconds=1e6))
+    row = answer(workload(), slow, whole(seconds=1e3).share(1))
+    assert [key for key in device.measured_keys() if key.startswith("fa3")] == [candidate("fa3", 0).key]
+    assert row.best.measured_us is not None
