@@ -1,4 +1,4 @@
-"""The call that stands for a layer which attends to selected or compressed tokens only."""
+"""The call that stands for a layer which attends to selected, compressed or its own chunk's tokens only."""
 
 from dataclasses import replace
 
@@ -21,7 +21,8 @@ def as_served(group: LayerGroup, decode: bool, longest: int) -> Attention:
     """Give the attention that costs what the group's kernels cost.
 
     Block-sparse attention costs as a window over as many tokens, which keeps the work of each query; a compressed layer
-    selects among its entries and sees the latest tokens as well.
+    selects among its entries and sees the latest tokens as well. Chunks of tokens that attend to each other alone are
+    plain attention over the last chunk where one token decodes, and everywhere while no request outgrows the first.
 
     Args:
         group: On one rank.
@@ -29,6 +30,8 @@ def as_served(group: LayerGroup, decode: bool, longest: int) -> Attention:
         longest: Tokens of the longest request.
     """
     attention = group.attention
+    if attention.chunk_size is not None and (decode or longest <= attention.chunk_size):
+        return replace(attention, chunk_size=None)
     if is_block_sparse(attention):
         seen = (attention.top_k or 1) * attention.block
         return replace(attention, top_k=None, block=1, indexer_heads=None, indexer_head_dim=None, sliding_window=seen)
@@ -43,7 +46,10 @@ def as_served(group: LayerGroup, decode: bool, longest: int) -> Attention:
 
 
 def entries(group: LayerGroup, tokens: float) -> float:
-    """Give what a decoding request of so many tokens holds in the group: tokens, or compressed entries and a window."""
+    """Give what a decoding request of so many tokens sees: those of its chunk, or compressed entries and a window."""
+    chunk = group.attention.chunk_size
+    if chunk is not None:
+        return (tokens - 1) % chunk + 1
     if group.kv_compression == 1:
         return tokens
     return min(tokens, tokens / group.kv_compression + COMPRESSED_WINDOW)
@@ -51,7 +57,7 @@ def entries(group: LayerGroup, tokens: float) -> float:
 
 def with_entries(group: LayerGroup, batch: Batch) -> Batch:
     """Give the batch as a decode kernel sees it."""
-    if batch.phase != "decode" or group.kv_compression == 1:
+    if batch.phase != "decode" or (group.kv_compression == 1 and group.attention.chunk_size is None):
         return batch
     return replace(batch, kv_lens=tuple(max(1, round(entries(group, kv))) for kv in batch.kv_lens))
 

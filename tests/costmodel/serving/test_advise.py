@@ -165,7 +165,7 @@ def test_a_default_that_misses_the_slo_is_left(advice):
 
 
 def test_a_default_that_cannot_be_predicted_is_said():
-    found = advise(asked("Llama-4-Scout-17B-16E-Instruct", tp=8), Load(512, 64, concurrency=4))
+    found = advise(asked("Llama-4-Scout-17B-16E-Instruct", tp=8), Load(16384, 64, concurrency=4))
     assert found.default is None
     assert "keep SGLang's default fa3 or measure: it cannot be predicted here" in found.verdict
     assert "chunked attention" in found.verdict

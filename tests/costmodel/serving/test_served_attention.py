@@ -32,6 +32,16 @@ def test_compressed_layers_hold_entries_and_a_window():
     assert as_served(WINDOW, True, 1000).top_k == 128
 
 
+def test_chunks_are_plain_attention_over_the_last_one():
+    chunked = next(g for g in model("Llama-4-Scout-17B-16E-Instruct").layer_groups if g.attention.chunk_size)
+    size = chunked.attention.chunk_size
+    assert as_served(chunked, True, 10 * size).chunk_size is None
+    assert as_served(chunked, False, size).chunk_size is None
+    assert as_served(chunked, False, size + 1) is chunked.attention
+    lens = with_entries(chunked, Batch.decode([1, size, size + 1, 2 * size + 7])).kv_lens
+    assert lens == (1, size, 1, 7)
+
+
 def test_index_keys_are_read_once_for_every_tile_of_queries():
     assert selecting_seconds(BLOCKS, Batch.decode([1000, 3000]), 1e9) == pytest.approx(4000 * 128 * 2 / 1e9)
     assert selecting_seconds(BLOCKS, Batch.extend([256], [1000]), 1e9) == pytest.approx(2 * 1000 * 128 * 2 / 1e9)
