@@ -155,6 +155,7 @@ def _start(candidate: Candidate, setup: Setup) -> Runner | Outcome:
     prepared: Prepared = get_backend(candidate.backend).prepare(setup.inputs, candidate.knobs)
     sampler = make_sampler(prepared, setup.inputs)
     plan_seconds = sampler.plan_seconds()
+    compile_seconds = prepared.compile_seconds + sampler.first_call_seconds()
     accuracy = check(prepared, setup.first)
     sampler.synchronize()
     if not accuracy.correct:
@@ -168,7 +169,7 @@ def _start(candidate: Candidate, setup: Setup) -> Runner | Outcome:
         candidate.key,
         sampler,
         accuracy,
-        compile_seconds=prepared.compile_seconds,
+        compile_seconds=compile_seconds,
         eager_seconds=sampler.eager_seconds(),
         plan_seconds=plan_seconds,
         layers=setup.inputs.batch.layers,

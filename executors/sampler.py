@@ -49,6 +49,10 @@ class Sampler(ABC):
     def eager_seconds(self) -> float | None:
         """Time of one call launched from Python, the larger of host and device time; None where samples are that."""
 
+    def first_call_seconds(self) -> float:
+        """Time that the first call takes beyond the next one: kernels that a library compiles or loads when called."""
+        return 0.0
+
     @abstractmethod
     def sustained_seconds(self, duration: float) -> float:
         """Time of one call after `duration` seconds of nothing else, when clocks have settled under load."""

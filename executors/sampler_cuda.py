@@ -76,6 +76,11 @@ class CudaSampler(Sampler):
         self.synchronize()
         return (time.perf_counter() - start) / calls
 
+    def first_call_seconds(self) -> float:
+        """Call twice from Python; the difference is what the first one had to do besides."""
+        first, second = (self._launched_seconds() for _ in range(2))
+        return max(0.0, first - second)
+
     def sustained_seconds(self, duration: float) -> float:
         """Replay for `duration` seconds, then time as many replays as fill a tenth of it."""
         replay = max(self._estimate * self._calls, 1e-6)
@@ -97,6 +102,13 @@ class CudaSampler(Sampler):
         import torch
 
         torch.cuda.synchronize(self.inputs.device)
+
+    def _launched_seconds(self) -> float:
+        self.synchronize()
+        start = time.perf_counter()
+        self.prepared.run(0)
+        self.synchronize()
+        return time.perf_counter() - start
 
     def _launch(self) -> None:
         if self._graph is None:

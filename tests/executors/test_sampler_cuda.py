@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,3 +154,17 @@ def test_a_plan_is_timed_apart(device: Device) -> None:
     assert seconds > 0
     assert len(planned) == 5
     assert CudaSampler(Prepared(device.run), inputs(2)).plan_seconds() is None
+
+
+@pytest.mark.parametrize("device", [10e-6], indirect=True)
+def test_what_a_library_compiles_at_its_first_call_is_told_apart(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(slot: int) -> torch.Tensor:
+        device.now += 0.0 if device.slots else 1.5
+        return device.run(slot)
+
+    monkeypatch.setattr("executors.sampler_cuda.time", SimpleNamespace(perf_counter=lambda: device.now))
+    sampler = CudaSampler(Prepared(run), inputs(3))
+    assert sampler.first_call_seconds() == pytest.approx(1.5)
+    assert sampler.first_call_seconds() == pytest.approx(0.0)
