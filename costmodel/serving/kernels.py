@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from costmodel.prediction import Evidence
+from costmodel.serving.calibrated import Rates, StepFigures, rates_of, step_figures
 from costmodel.serving.formats import WeightFormat
 from costmodel.serving.weights import ExpertLayers, Product
 from hwprofiles import MissingValue, Profile
@@ -46,12 +47,22 @@ class Kernels:
     matrix_flops_per_s: dict[str, float]
     link_bytes_per_s: float | None
     profile_id: str
-    copy_bytes_per_s: float
+    rates: Rates
+    figures: StepFigures
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the figures were taken on this device."""
+        return self.figures.device == self.profile_id
 
     def product(self, product: Product, tokens: float) -> Time:
         """Time one product over `tokens` rows."""
         moved = product.n * product.k * product.format.bytes
         moved += tokens * (product.n + product.k) * ACTIVATION_BYTES
+        if self.fitted and product.format.name in ("bf16", "fp16"):
+            figures = self.figures.product
+            seconds = figures.seconds(tokens, product.n, product.k, self.rates) + self.figures.switch_seconds
+            return self._interval(seconds, figures.low, figures.high, "calibrated", known=True)
         return self._roofline("gemm", product.format, moved, 2.0 * tokens * product.n * product.k)
 
     def experts(self, layers: ExpertLayers, tokens: float) -> Time:
@@ -77,17 +88,12 @@ class Kernels:
         seconds = data["floor_seconds"] + moved / (data["link_fraction"] * self.link_bytes_per_s)
         return self._interval(seconds, data["low"], data["high"], "others")
 
-    def kv_write(self, bytes: float) -> Time:
-        """Time the KV write of one layer, `bytes` of keys and values."""
-        data = _figures()["kv_write"]
-        seconds = data["floor_seconds"] + 2.0 * bytes / self.copy_bytes_per_s
-        return self._interval(seconds, data["low"], data["high"], "others")
-
-    def pass_over(self, bytes: float) -> Time:
-        """Time one element-wise kernel that moves `bytes`."""
-        data = _figures()["assumed"]
-        seconds = data["kernel_floor_seconds"] + bytes / self.copy_bytes_per_s
-        return Time(seconds, seconds * data["kernel_low"], seconds * data["kernel_high"], "structure")
+    def pass_over(self, kind: str, rows: float, bytes: float) -> Time:
+        """Time one kernel that moves `bytes` for `rows` tokens: norm, rotate, gate, kv_write, embed or sample."""
+        figures = self.figures.passes[kind]
+        seconds = figures.seconds(rows, bytes, self.rates) + self.figures.switch_seconds
+        evidence: Evidence = "calibrated" if self.fitted else "others"
+        return self._interval(seconds, figures.low, figures.high, evidence, known=self.fitted)
 
     def _roofline(self, kind: str, format: WeightFormat, bytes: float, flops: float) -> Time:
         table = _figures()[kind]
@@ -117,15 +123,14 @@ def kernels_of(profile: Profile) -> Kernels:
     Raises:
         MissingValue: The profile has no bandwidth.
     """
-    bandwidth = profile.require("memory_bytes_per_s")
-    measured = profile.measured
-    copy = measured.copy_bytes_per_s if measured is not None else None
+    rates = rates_of(profile)
     return Kernels(
-        memory_bytes_per_s=bandwidth,
+        memory_bytes_per_s=rates.bytes_per_s,
         matrix_flops_per_s=dict(profile.matrix_flops_per_s),
         link_bytes_per_s=profile.interconnect_bytes_per_s,
         profile_id=profile.id,
-        copy_bytes_per_s=copy or 0.8 * bandwidth,
+        rates=rates,
+        figures=step_figures(profile.id),
     )
 
 

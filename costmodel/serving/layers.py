@@ -10,6 +10,7 @@ from costmodel.layer_group import LayerGroup
 from costmodel.mla_form import form_for
 from costmodel.predict import predict
 from costmodel.prediction import Evidence
+from costmodel.serving.calibrated import sustained_factor
 from costmodel.serving.deployment import PREFILL_KERNELS, Deployment
 from costmodel.serving.kernels import Time
 from costmodel.serving.served_attention import as_served, is_block_sparse, selecting_seconds, with_entries
@@ -63,7 +64,8 @@ class LayerTimes:
             half = HALF_WIDTH["structure"]
             return p.plan_seconds, Time(seconds, seconds / (1 + half), seconds * (1 + half), "structure")
         found = self._measured.get(measured_key(backend, form, batch))
-        if found is None:
-            return p.plan_seconds, Time(p.seconds, p.low, p.high, p.evidence)
         half = HALF_WIDTH["measured"]
-        return p.plan_seconds, Time(found, found / (1 + half), found * (1 + half), "measured")
+        burst = Time(p.seconds, p.low, p.high, p.evidence)
+        if found is not None:
+            burst = Time(found, found / (1 + half), found * (1 + half), "measured")
+        return p.plan_seconds, burst.times(sustained_factor(profile.id, backend, batch.phase, burst.seconds))

@@ -7,9 +7,10 @@ import numpy as np
 from costmodel.batch import Batch
 from costmodel.mla_form import form_for
 from costmodel.predict import predict
+from costmodel.serving.calibrated import sustained_factor
 from costmodel.serving.deployment import PREFILL_KERNELS
 from costmodel.serving.memory import Memory, captured_size
-from costmodel.serving.served_attention import as_served, entries, selecting_seconds
+from costmodel.serving.served_attention import as_served, entries, is_block_sparse, selecting_seconds
 from costmodel.serving.step import StepModel
 from costmodel.sweep import sweep
 
@@ -106,14 +107,22 @@ class StepLookup:
             total += group.layers * np.array(
                 [selecting_seconds(group, Batch.decode([n]), bandwidth) * batch for n in self._lengths]
             )
-            total += group.layers * sweep(
+            calls = sweep(
                 as_served(group, True, self._longest),
                 pairs,
                 backend=self._deployment.decode,
                 profile=self._deployment.profile,
                 page_size=self._deployment.page_size,
             )
+            if not is_block_sparse(group.attention):
+                calls = np.array([self._in_long_runs(float(seconds)) for seconds in calls])
+            total += group.layers * calls
         return [float(value) for value in total]
+
+    def _in_long_runs(self, seconds: float) -> float:
+        """Time a decode call at the clocks of long runs."""
+        backend, profile = self._deployment.decode, self._deployment.profile
+        return seconds * sustained_factor(profile.id, backend, "decode", seconds)
 
     def _extend_at(self, requests: int, q_len: int, prefix: float) -> float:
         low, high, share = _around(prefix, EXTEND_NODES) if prefix >= 1 else (0, 0, 0.0)

@@ -85,10 +85,13 @@ def pack(options: argparse.Namespace) -> int:
 
 def fit(options: argparse.Namespace) -> int:
     """Fit the packaged parts of a device and write its calibration file."""
-    from executors.steps.calibrate import calibration  # needs scipy
+    from executors.steps.calibrate import FITTED_MODELS, calibration  # needs scipy
 
     profile = load_profile(options.gpu)
-    text = calibration(records.read_parts(), profile, f"python -m executors.steps fit --gpu {options.gpu}")
+    steps = [r for r in records.read_steps() if r.model in FITTED_MODELS and r.outcome == "measured"]
+    shaped = [(r, StackShape(stack_model(load_model(options.models / r.model), r.layers), r.tp)) for r in steps]
+    command = f"python -m executors.steps fit --gpu {options.gpu}"
+    text = calibration(records.read_parts(), shaped, profile, command)
     file = CALIBRATIONS / profile.id / "step.toml"
     file.write_text(text, encoding="utf-8")
     say(text, f"written to {file}")

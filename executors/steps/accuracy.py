@@ -67,7 +67,8 @@ def table(compared: Sequence[Compared]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [_line(model, phase, rows) for (model, phase), rows in groups.items()]
-    return "\n".join([*lines, _line("all", "", compared)]) + "\n"
+    dense = [row for row in compared if "experts" not in row.step.parts]
+    return "\n".join([*lines, _line("all with a dense MLP", "", dense), _line("all", "", compared)]) + "\n"
 
 
 def _line(model: str, phase: str, rows: Sequence[Compared]) -> str:

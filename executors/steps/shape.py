@@ -97,14 +97,17 @@ class StackShape:
 
 
 def stack_model(model: Model, layers: int | None = None) -> Model:
-    """Give the model with this many layers, all alike: where the first ones have a dense MLP, every one has it.
+    """Give the model with this many layers, all alike, its weights not quantised.
+
+    Where the first layers have a dense MLP, every one has it.
 
     Args:
         model: As `load_model` gives it.
         layers: None keeps their number.
     """
     count = layers or model.num_layers
-    changed = {**model.raw, "num_hidden_layers": count}
+    plain = {name: value for name, value in model.raw.items() if name != "quantization_config"}
+    changed = {**plain, "num_hidden_layers": count}
     if "first_k_dense_replace" in model.raw:
         changed["first_k_dense_replace"] = count
     return read_model(changed, name=model.name)

@@ -6,8 +6,18 @@ from serving_cases import asked, device, made, model, steps
 from costmodel import Batch, Incompatible, predict
 from costmodel.mla_form import form_for
 from costmodel.serving import Asked, Deployment, Parallel, StepModel, measured_key
+from costmodel.serving.calibrated import sustained_factor
 from costmodel.serving.step import weakest
 from hwprofiles import load_profile
+
+
+def test_any_batch_is_a_step():
+    mixed = steps().of(Batch.extend([512, 1, 1], [512, 1000, 2000]))
+    assert mixed.phase == "mixed"
+    assert steps().of(Batch.decode([1024] * 8)) == steps().decode(8, 1024)
+    prefill = steps().of(Batch.extend([512], [512]))
+    assert prefill.seconds < mixed.seconds
+    assert prefill == steps().extend(1, 512, 512)
 
 
 def test_parts_add_up_and_each_has_an_origin():
@@ -21,7 +31,8 @@ def test_parts_add_up_and_each_has_an_origin():
 def test_attention_is_the_cost_models_over_all_layers():
     group = model().layer_groups[0]
     alone = predict(group.attention, Batch.decode([1024] * 8), backend="fa3", profile=device())
-    assert steps().decode(8, 1024).attention.seconds == pytest.approx(32 * alone.seconds)
+    factor = sustained_factor(device().id, "fa3", "decode", alone.seconds)
+    assert steps().decode(8, 1024).attention.seconds == pytest.approx(32 * alone.seconds * factor)
 
 
 def test_a_measured_call_replaces_the_predicted_one():
@@ -29,7 +40,7 @@ def test_a_measured_call_replaces_the_predicted_one():
     found = StepModel(asked().deployment("fa3", "fa3", 1), {measured_key("fa3", attention, batch): 5e-6})
     step = found.decode(8, 1024)
     assert step.attention.evidence == "measured"
-    assert step.attention.seconds == pytest.approx(32 * 5e-6)
+    assert step.attention.seconds == pytest.approx(32 * 5e-6 * sustained_factor(device().id, "fa3", "decode", 5e-6))
     assert found.decode(9, 1024).attention.evidence != "measured"
 
 
