@@ -107,11 +107,11 @@ def report(cases: Sequence[Case], processes: int = 1) -> list[str]:
         *markdown(cases, scores),
         "",
         f"Best time over found time on {len(cases)} recorded workloads of {sizes[0]} to {sizes[-1]} candidates, random "
-        f"search and TPE {REPEATS} times each (`python benchmarks/replay.py`;",
+        f"search and TPE {REPEATS} times each (`python benchmarks/replay.py`; "
         f"score: 0 is random search, 1 the best at once). TPE alone needs {again:.1f} × as many evaluations, "
         f"{once:.1f} × where a candidate that it draws again does not count.",
         "With no measurement the default stays unless the predicted gain exceeds its uncertainty: "
-        f"{compare(cases, [unmeasured(c) for c in cases])} (the fastest estimate outright:",
+        f"{compare(cases, [unmeasured(c) for c in cases])} (the fastest estimate outright: "
         f"{compare(cases, [fastest(c) for c in cases])}; after three measurements: "
         f"{ours.slower}, {100 * (ours.worst - 1):.1f} %).",
     ]
