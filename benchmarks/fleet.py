@@ -84,9 +84,9 @@ def run(options: argparse.Namespace, count: int, place: Path) -> tuple[float, in
 
 def work(options: argparse.Namespace) -> None:
     """Be one worker: print when the search began, when it ended and how many candidates were measured."""
-    measurer = Paced(read_records().records)
+    profile = load_profile("h200")
+    measurer = Paced(read_records(profile=profile).records)
     measurer.trial_seconds = options.trial_seconds
-    profile = load_profile(measurer.environment().name)
     recorded = [(a, b) for a, b in measurer.workloads() if len(measurer.candidates(a, b, profile)) >= 8]
     workloads = tuple(Workload(a, b, spec_of(b)) for a, b in recorded[: options.workloads])
     out = options.out / f"worker{options.worker}"

@@ -60,7 +60,8 @@ def draw() -> None:
     from executors.recordings import read_records
     from hwprofiles import load_profile
 
-    rows = rows_of(read_records().records, load_profile("h200"))
+    h200 = load_profile("h200")
+    rows = rows_of(read_records(profile=h200).records, h200)
     FIGURES.mkdir(exist_ok=True)
     for (backend,), own in grouped(rows, lambda r: (r.backend,)).items():
         if len(own) < 50 or own[0].prediction.evidence != "calibrated":

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,8 +73,11 @@ class Case:
 
 
 def load_cases(records: Path, least: int) -> Iterator[Case]:
-    """Read the workloads with at least so many candidates that have a time."""
-    measurer = ReplayMeasurer(read_records(records).records, spread=0.0)
+    """Read the workloads with at least so many candidates that have a time, of the device with the most records."""
+    loaded = read_records(records).records
+    counts = Counter(r.device.name for r in loaded)
+    device = max(counts, key=lambda name: counts[name], default=None)
+    measurer = ReplayMeasurer([r for r in loaded if r.device.name == device], spread=0.0)
     profile = load_profile(measurer.environment().name)
     for attention, batch in measurer.workloads():
         case = _case(measurer, attention, batch, profile)

@@ -32,13 +32,12 @@ def read_recorded(profile: "Profile") -> Recorded:
     from costmodel.serving import measured_key
     from executors.recordings import read_records
 
-    names = {profile.name, *profile.driver_names}
     seconds: dict[str, float] = {}
     power: defaultdict[tuple[str, Phase], list[float]] = defaultdict(list)
     compile_s: defaultdict[str, float] = defaultdict(float)
     error: defaultdict[str, float] = defaultdict(float)
-    for record in read_records().records:
-        if record.outcome != "measured" or record.device.name not in names or not record.latency_us:
+    for record in read_records(profile=profile).records:
+        if record.outcome != "measured" or not record.latency_us:
             continue
         batch = record.to_batch()
         if record.power_w:

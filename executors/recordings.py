@@ -10,6 +10,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from costmodel import Record
+from hwprofiles import Profile
 
 PACKAGED = Path(__file__).parent / "records"
 """Records of real devices that come with the project, one folder a device."""
@@ -24,23 +25,29 @@ class Loaded:
     """Lines that are no records (cut off, foreign, or of another schema), and files whose compression is broken."""
 
 
-def read_records(paths: Path | Iterable[Path] = PACKAGED) -> Loaded:
+def read_records(paths: Path | Iterable[Path] | None = None, profile: Profile | None = None) -> Loaded:
     """Read `.jsonl` and `.jsonl.xz` files, or all of them in a folder.
 
     Args:
-        paths: Files and folders; the packaged records if none are given.
+        paths: Files and folders; the packaged records, of several devices, if none are given.
+        profile: Keep the records of this device only.
 
     Raises:
         OSError: A file cannot be read.
     """
+    names = None if profile is None else {profile.name, *profile.driver_names}
     records: list[Record] = []
     damaged = 0
-    for path in _files([paths] if isinstance(paths, Path) else paths):
+    chosen = PACKAGED if paths is None else paths
+    for path in _files([chosen] if isinstance(chosen, Path) else chosen):
         for line in _lines(path):
             try:
-                records.append(Record.from_line(line))
+                record = Record.from_line(line)
             except (ValidationError, ValueError, TypeError):
                 damaged += 1
+                continue
+            if names is None or record.device.name in names:
+                records.append(record)
     return Loaded(tuple(records), damaged)
 
 

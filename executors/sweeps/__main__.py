@@ -4,11 +4,12 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costmodel import Record
 from executors.recordings import PACKAGED, read_records
 from executors.registry import get_backend
 from executors.sweeps import quality
@@ -77,16 +78,16 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def count_records(options: argparse.Namespace) -> None:
-    """Print how many records there are."""
+    """Print how many records there are, device by device."""
     loaded = read_records(options.records)
-    say(table(loaded.records))
+    say(by_device(loaded.records, table))
     if loaded.damaged:
         say(f"\n{loaded.damaged} damaged lines are left out")
 
 
 def show_quality(options: argparse.Namespace) -> None:
-    """Print how right and how steady the backends were."""
-    say(quality.table(read_records(options.records).records))
+    """Print how right and how steady the backends were, device by device."""
+    say(by_device(read_records(options.records).records, quality.table))
 
 
 def pack_records(options: argparse.Namespace) -> None:
@@ -97,6 +98,16 @@ def pack_records(options: argparse.Namespace) -> None:
         raise ValueError(f"no records in {', '.join(map(str, options.records))}: nothing to pack")
     pack(kept, options.out)
     say(f"{len(kept)} of {len(loaded.records)} records to {options.out}, {loaded.damaged} damaged lines left out")
+
+
+def by_device(records: Iterable[Record], table: Callable[[Iterable[Record]], str]) -> str:
+    """One table a device, under its name where there are several."""
+    devices: dict[str, list[Record]] = {}
+    for record in records:
+        devices.setdefault(record.device.name, []).append(record)
+    if len(devices) < 2:
+        return table(records)
+    return "\n\n".join(f"{name}:\n\n{table(own)}" for name, own in devices.items())
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
