@@ -43,7 +43,8 @@ def kind(row: Row) -> str:
 
 def accuracy() -> str:
     """Errors by class of calls and backend, on workloads that were not fitted on."""
-    rows = [r for r in rows_of(read_records(PACKAGED).records, load_profile("h200")) if not r.fitted]
+    h200 = load_profile("h200")
+    rows = [r for r in rows_of(read_records(PACKAGED, h200).records, h200) if not r.fitted]
     lines = [
         "| calls | backend | rows | error | p95 | within 10 % | in the 90 % interval | roofline |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
