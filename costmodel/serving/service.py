@@ -12,6 +12,8 @@ from costmodel.serving.step import Step, StepModel, weakest
 
 ROUNDS = 40
 """Bisection steps for the number of running requests at a given rate."""
+SETTLING = 4
+"""Rounds after which the batch that a request sees and the step that it takes agree."""
 MOST_BUSY = 0.999
 """Largest share of time in prefill that the formulas for a rate are used with."""
 
@@ -85,7 +87,10 @@ def serve(steps: StepModel, load: Load, memory: Memory) -> Service:
     state = _State(load, running, chunks, pair, steps.deployment.parallel.tp)
     alone, several = (prefill_of(steps, load, number, memory) for number in (1, pair))
     prefill = several if together > 1 and pair > 1 else alone
-    decode = _decode(steps, load, running, memory)
+    seen = running
+    if load.rate is not None and pair == 1:
+        seen = min(float(most), _seen_at(steps, load, memory, running, alone.seconds))
+    decode = _decode(steps, load, seen, memory)
 
     def rates(seconds: Callable[[Step], float]) -> Rates:
         return _rates(state, (seconds(alone), seconds(several)), seconds(decode))
@@ -167,6 +172,20 @@ def _running_at(steps: StepModel, load: Load, memory: Memory, most: int) -> floa
         middle = (low + high) / 2
         low, high = (middle, high) if served(middle) < rate else (low, middle)
     return high
+
+
+def _seen_at(steps: StepModel, load: Load, memory: Memory, running: float, each: float) -> float:
+    """Give how many decode beside a request on average where prompts follow each other and so end in clumps.
+
+    Prompts that arrive in a busy period of prefill decode together: of mean size m = 1 / (1 - busy), seen by its own
+    members as m^2; other clumps start `rate` times a second of the time without prefill.
+    """
+    rate = load.rate or 0.0
+    clump = 1.0 / (1.0 - min(rate * each, MOST_BUSY))
+    for _ in range(SETTLING):
+        decode = _decode(steps, load, running, memory).seconds
+        running = clump * clump + rate * (load.osl - 1) * decode * clump
+    return running
 
 
 def _most_running(load: Load, memory: Memory, steps: StepModel) -> int:

@@ -133,11 +133,12 @@ def test_a_fixed_concurrency_agrees_with_the_simulator(isl, osl, concurrency):
         assert formula == pytest.approx(steady, rel=0.06)
 
 
-@pytest.mark.parametrize(("isl", "osl", "top"), [(512, 128, 54.0), (2048, 256, 12.0), (128, 512, 34.0)])
+@pytest.mark.parametrize(("isl", "osl"), [(512, 128), (2048, 256), (128, 512), (8192, 64)])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.7])
-def test_a_rate_agrees_with_the_simulator(isl, osl, top, share):
+def test_a_rate_agrees_with_the_simulator(isl, osl, share):
     """Within 10 %: bursts grow in the time that they take, which the formula follows for one step only."""
-    found = simulated(OpenLoop(synthetic(Lengths(isl, osl), 4000, seed=3, rate=share * top)))
-    rates = serve(steps(), Load(isl, osl, rate=share * top), memory(steps())).rates
+    rate = share * serve(steps(), Load(isl, osl, concurrency=100), memory(steps())).rates.requests_per_s
+    found = simulated(OpenLoop(synthetic(Lengths(isl, osl), 4000, seed=3, rate=rate)))
+    rates = serve(steps(), Load(isl, osl, rate=rate), memory(steps())).rates
     assert rates.ttft_seconds == pytest.approx(found.ttft.mean, rel=0.1)
     assert rates.tpot_seconds == pytest.approx(found.tpot.mean, rel=0.1)
