@@ -109,7 +109,8 @@ def report(cases: Sequence[Case], processes: int = 1) -> list[str]:
         f"Best time over found time on {len(cases)} recorded workloads of {sizes[0]} to {sizes[-1]} candidates, random "
         f"search and TPE {REPEATS} times each (`python benchmarks/replay.py`; "
         f"score: 0 is random search, 1 the best at once). TPE alone needs {again:.1f} × as many evaluations, "
-        f"{once:.1f} × where a candidate that it draws again does not count.",
+        f"{once:.1f} × where a candidate that it draws again does not count. An evaluation is one candidate measured once; "
+        "the default, which a tuning run measures too, counts for nobody. The model was fitted to a part of these records.",
         "With no measurement the default stays unless the predicted gain exceeds its uncertainty: "
         f"{compare(cases, [unmeasured(c) for c in cases])} (the fastest estimate outright: "
         f"{compare(cases, [fastest(c) for c in cases])}; after three measurements: "
@@ -169,7 +170,7 @@ def compare(cases: Sequence[Case], choices: Sequence[Candidate]) -> str:
     ratios = [seconds / c.seconds[c.space.default.key] for c, seconds in pairs]
     slower = sum(r > 1 + LEAST_SLOWER for r in ratios)
     return (
-        f"{100 * quality:.1f} %, more than {100 * LEAST_SLOWER:.0f} % slower than the default {slower} times, "
+        f"{100 * quality:.1f} %, more than {100 * LEAST_SLOWER:.0f} % slower than the default in {slower} of them, "
         f"at worst {100 * (max(ratios) - 1):.1f} %"
     )
 

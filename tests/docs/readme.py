@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ FEWEST = 30
 
 
 def example() -> str:
-    """What the README's predict command prints."""
-    return f"```\n{run(EXAMPLE, ROOT)}\n```"
+    """The README's predict command and what it prints."""
+    return f"```\n$ {EXAMPLE}\n{run(EXAMPLE, ROOT)}\n```"
 
 
 def kind(row: Row) -> str:
@@ -119,7 +120,7 @@ def gains() -> str:
         [
             *lines,
             "",
-            "Time of SGLang's default over that of the best that each can reach, geometric mean over the calls;",
+            "Time of SGLang's default over that of the best that each can reach, geometric mean over the calls; "
             f"by time {', '.join(f'{w:.3f}' for w in weighted)} (`python benchmarks/gains.py` shows each shape).",
         ]
     )
@@ -149,7 +150,15 @@ def shape(path: Path) -> str:
     return ", ".join(words)
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"predict": example, "accuracy": accuracy, "gain": gains}
+def searches() -> str:
+    """How few measurements find the best, replayed on the records."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from replay import LEAST, load_cases, report
+
+    return "\n".join(report(list(load_cases(PACKAGED, LEAST))))
+
+
+BLOCKS: dict[str, Callable[[], str]] = {"predict": example, "accuracy": accuracy, "gain": gains, "replay": searches}
 
 
 def block(name: str) -> re.Pattern[str]:
