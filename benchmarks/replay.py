@@ -22,7 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import replay_kept
@@ -30,8 +30,11 @@ from replay_cases import Case, load_cases
 from replay_kept import Kept
 from replay_methods import LEAST_SLOWER, METHODS, STEPS, TPE_ONCE, Done, run, unmeasured
 
+from costmodel import Attention, Batch
+from costmodel.accuracy import rows_of
 from executors.outcome import Candidate
-from executors.recordings import PACKAGED
+from executors.recordings import PACKAGED, read_records
+from hwprofiles import load_profile
 from tuner.beliefs import Z90, distance
 
 LEAST = 4
@@ -103,19 +106,29 @@ def report(cases: Sequence[Case], processes: int = 1) -> list[str]:
     scores = [ours, *(score(name, [kept[c.fingerprint, name, REPEATS].done for c in cases]) for name in BASELINES)]
     again, once = (s.evaluations / ours.evaluations for s in scores[-2:])
     sizes = sorted(len(c.space) for c in cases)
+    known = fitted_workloads()
+    fresh = [done["attnroof"] for case, done in zip(cases, found, strict=True) if case.key not in known]
+    unseen = score("attnroof", fresh)
     return [
         *markdown(cases, scores),
         "",
         f"Best time over found time on {len(cases)} recorded workloads of {sizes[0]} to {sizes[-1]} candidates, random "
-        f"search and TPE {REPEATS} times each (`python benchmarks/replay.py`; "
-        f"score: 0 is random search, 1 the best at once). TPE alone needs {again:.1f} × as many evaluations, "
-        f"{once:.1f} × where a candidate that it draws again does not count. An evaluation is one candidate measured once; "
-        "the default, which a tuning run measures too, counts for nobody. The model was fitted to a part of these records.",
+        f"search and TPE {REPEATS} times each (`python benchmarks/replay.py`; score: 0 is random search, "
+        "1 the best at once). An evaluation is one candidate measured once; the default, which a tuning run measures "
+        f"too, counts for nobody. TPE alone needs {again:.1f} × as many, {once:.1f} × where a candidate that it draws "
+        f"again does not count. On the {len(fresh)} workloads that the model was not fitted on, attnroof reaches "
+        f"{', '.join(f'{100 * unseen.quality[k]:.1f}' for k in STEPS)} % and needs {unseen.evaluations:.1f}.",
         "With no measurement the default stays unless the predicted gain exceeds its uncertainty: "
         f"{compare(cases, [unmeasured(c) for c in cases])} (the fastest estimate outright: "
         f"{compare(cases, [fastest(c) for c in cases])}; after three measurements: "
         f"{ours.slower}, {100 * (ours.worst - 1):.1f} %).",
     ]
+
+
+def fitted_workloads() -> frozenset[tuple[Attention, Batch]]:
+    """Workloads of which some record was fitted on."""
+    rows = rows_of(read_records(PACKAGED).records, load_profile("h200"))
+    return frozenset((r.attention, replace(r.batch, layers=1)) for r in rows if r.fitted)
 
 
 def replay(tasks: Sequence[tuple[Case, str, range]], processes: int) -> list[dict[str, Done]]:

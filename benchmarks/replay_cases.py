@@ -36,6 +36,11 @@ class Case:
     profile: Profile
 
     @property
+    def key(self) -> tuple[Attention, Batch]:
+        """The call."""
+        return self.workload.attention, self.workload.batch
+
+    @property
     def best(self) -> float:
         """Seconds of the fastest candidate."""
         return min(self.seconds.values())
