@@ -42,6 +42,8 @@ class Row:
     """Relative spread of the repeats, p90 - p10 over the median."""
     fitted: bool
     """Whether the workload was among those that the parameters were fitted on."""
+    split_doubt: float = 0.0
+    """Share by which a split count must look faster than the library's own choice before it is asked for."""
 
     @property
     def phase(self) -> Phase:
@@ -99,7 +101,7 @@ def rows_of(records: Iterable[Record], profile: Profile) -> list[Row]:
         known = {spec.name for spec in KNOBS.get(emulator.name, ())}
         knobs = {k: v for k, v in record.knobs.items() if k in known}
         call = Call(record.to_attention(), record.to_batch(), machine, resolve_knobs(emulator.name, knobs))
-        workloads = resolve(emulator.name, emulator.plan(call).variant, machine).workloads
+        resolved = resolve(emulator.name, emulator.plan(call).variant, machine)
         spread = (record.p90_us - record.p10_us) / record.latency_us if record.p90_us and record.p10_us else 0.0
         rows.append(
             Row(
@@ -111,7 +113,8 @@ def rows_of(records: Iterable[Record], profile: Profile) -> list[Row]:
                 prediction=estimate(record.backend, emulator, call),
                 limit=limit_seconds(call),
                 noise=spread,
-                fitted=workload_key(call.attention, call.batch) in workloads,
+                fitted=workload_key(call.attention, call.batch) in resolved.workloads,
+                split_doubt=resolved.split_doubt,
             )
         )
     return rows

@@ -21,6 +21,9 @@ HALF_WIDTH: dict[Evidence, float] = {"calibrated": 0.15, "others": 0.6, "structu
 OTHER_KERNEL_ELSEWHERE = frozenset({"trtllm_mha"})
 """Backends that run another kernel on another architecture: XQA on Hopper, generated kernels on Blackwell."""
 
+SPLIT_DOUBT = 0.05
+"""Share by which a split count must look faster than the library's own choice where no records say how much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -32,6 +35,8 @@ class Resolved:
     """Regime to the ends of the 90 % interval over the estimate; `all` for the others."""
     workloads: frozenset[str] = frozenset()
     """Keys of the workloads that were fitted on."""
+    split_doubt: float = SPLIT_DOUBT
+    """Share by which a split count must look faster than the library's own choice before it is asked for."""
 
     def interval(self, *groups: str) -> tuple[float, float]:
         """Ends of the 90 % interval over the estimate: the widest of the groups that the call belongs to.
@@ -60,7 +65,7 @@ def _resolve(backend: str, variant: str, machine: Machine) -> Resolved:
         return _plain(cpu_parameters(machine, variant), "others" if machine.measured else "structure")
     own = _load(machine.profile_id, backend)
     if own and variant in own["variants"]:
-        return _fitted(own["variants"][variant])
+        return _fitted(own, variant)
     loop, job = MADE_OF.get((backend, variant), ((backend, variant), None))
     for device in _devices():
         fitted = _fitted_elsewhere(device, loop, machine)
@@ -93,9 +98,11 @@ def _plain(parameters: Parameters, evidence: Evidence) -> Resolved:
     return Resolved(parameters, evidence, {"all": doubt(evidence)})
 
 
-def _fitted(data: dict[str, Any]) -> Resolved:
+def _fitted(backend: dict[str, Any], variant: str) -> Resolved:
+    data = backend["variants"][variant]
     intervals = {regime: (low, high) for regime, (low, high) in data["intervals"].items()}
-    return Resolved(_parameters(data), "calibrated", intervals, frozenset(data["workloads"]))
+    margin = backend.get("split_doubt", SPLIT_DOUBT)
+    return Resolved(_parameters(data), "calibrated", intervals, frozenset(data["workloads"]), margin)
 
 
 def _parameters(data: dict[str, Any]) -> Parameters:

@@ -1,10 +1,13 @@
 """What an emulator says a kernel will do: jobs in launch order, the work of one KV tile, splits and their merge."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.batch import Batch
 from costmodel.machine import Machine
+
+CONVERTED_PER_CLK = 10.0
+"""Elements of an fp8 cache that one SM turns into bf16 in a clock (seen on an H200 in kernels of two libraries)."""
 
 Job = tuple[int, float]
 """`(count, tiles)`: that many equal jobs in a row, each of that many KV tiles."""
@@ -113,6 +116,15 @@ def tile_work(machine: Machine, attention: Attention, rows: int, keys: int, page
         exp_seconds=exps / machine.sm_exp_per_s,
         pages=max(1.0, keys / page_size),
     )
+
+
+def converting_tile(machine: Machine, attention: Attention, rows: int, keys: int, page_size: int = 1 << 20) -> TileWork:
+    """Work of one tile of a kernel whose products are in the dtype of the queries: an fp8 cache is converted first."""
+    tile = tile_work(machine, attention, rows, keys, page_size)
+    if not attention.kv_dtype.startswith("fp8"):
+        return tile
+    elements = keys * (attention.head_dim if attention.is_latent else attention.head_dim + attention.value_dim)
+    return replace(tile, matrix_seconds=tile.matrix_seconds + elements / (CONVERTED_PER_CLK * machine.clock_hz))
 
 
 def count_of(n: int, word: str) -> str:

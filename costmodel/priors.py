@@ -41,9 +41,16 @@ of both on an H200 these are."""
 
 _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("fa3", "decode"): {"overlap": 6.0, "job_tiles": 1.5},
-    ("fa3", "extend"): {"overlap": 6.0, "job_tiles": 1.0, "tile_seconds": 0.1e-6, "cta_bytes_per_s": 200e9},
+    ("fa3", "extend"): {
+        "overlap": 6.0,
+        "sm_bytes_per_s": 100e9,
+        "job_tiles": 1.0,
+        "tile_seconds": 0.1e-6,
+        "cta_bytes_per_s": 200e9,
+    },
     ("fa3", "mla"): {"overlap": 6.0, "job_tiles": 2.0},
     ("flashinfer", "decode_tensor_cores"): {"overlap": 1.0, "cta_bytes_per_s": 40e9},
+    ("flashinfer", "decode_converting"): {"overlap": 1.0, "cta_bytes_per_s": 40e9},
     ("flashinfer", "decode_cuda_cores"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
     ("flashinfer", "decode_cuda_cores_few_heads"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
     ("flashinfer", "extend_fa2"): _FA2_LOOP,
@@ -135,6 +142,7 @@ _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
     ("trtllm_mha", "extend"): _TAKING_TURNS,
     ("fa4", "extend"): {**_TAKING_TURNS, "exp_fraction": 0.8},
     ("flashmla", "mla"): {"overlap": 6.0, "exp_fraction": 1.0, "job_tiles": 3.0, "matrix_fraction": 0.65},
+    ("flashmla", "mla_fp8"): {"overlap": 6.0, "exp_fraction": 1.0, "job_tiles": 3.0, "matrix_fraction": 0.65},
 }
 
 

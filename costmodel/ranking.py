@@ -100,7 +100,7 @@ def worth_splitting(emulator: Emulator, call: Call) -> bool:
 
 
 def candidates(emulator: Emulator, call: Call) -> Iterator[Knobs]:
-    """Name the knob settings worth estimating for a call: the default first, then the best split count."""
+    """Name the knob settings worth estimating: the default first, then the best split count where it is worth it."""
     yield {}
     if call.batch.shared_prefix and not cascade_reasons(emulator.name, call):
         yield {"cascade": True}
@@ -119,7 +119,7 @@ def candidates(emulator: Emulator, call: Call) -> Iterator[Knobs]:
     if emulator.name not in SPLIT_KNOB or not worth_splitting(emulator, call):
         return
     choice = choose_splits(emulator, call, quick=True)
-    if choice is not None:
+    if choice is not None and choice.worth_asking:
         knob = SPLIT_KNOB[emulator.name]
         mode = MODE_KNOB.get(emulator.name)
         yield {knob: choice.best, **({mode[0]: mode[1]} if mode else {})}

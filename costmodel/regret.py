@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.accuracy import Row, grouped
-from costmodel.splits import SPLIT_KNOB
+from costmodel.splits import SPLIT_KNOB, is_worth_asking, own_choice
 from costmodel.workload import workload_key
 
 LEAST_COUNTS = 3
 """Split counts that a workload needs for its choice to be judged."""
+SLOWER = 1.03
+"""Chosen over default time beyond which a choice counts as slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Regret:
     """The same mean for the library's own choice, where it was measured."""
     worst_against_default: float | None = None
     """Largest chosen over default time."""
+    slower: int = 0
+    """Choices that are more than 3 % slower than the library's own."""
 
 
 def choice_regret(rows: Iterable[Row]) -> Regret | None:
@@ -42,11 +46,29 @@ def split_regret(rows: Iterable[Row]) -> Regret | None:
     return _regret([g for g in groups.values() if len(g) >= LEAST_COUNTS], _default)
 
 
+def worth_asking(rows: Sequence[Row]) -> list[Row]:
+    """Leave out split counts that do not beat the library's own choice, other knobs equal, beyond the model's doubt."""
+    own = {_all_but_splits(r): r.prediction.seconds for r in rows if r.backend in SPLIT_KNOB and _is_own_choice(r)}
+    return [r for r in rows if _stands(r, own.get(_all_but_splits(r)))]
+
+
+def _stands(row: Row, own_seconds: float | None) -> bool:
+    if own_seconds is None or _is_own_choice(row):
+        return True
+    return is_worth_asking(row.prediction.seconds, own_seconds, row.split_doubt)
+
+
+def _all_but_splits(row: Row) -> tuple[str, ...]:
+    set_by = own_choice(row.backend) if row.backend in SPLIT_KNOB else {}
+    return (row.backend, *(f"{knob}={value}" for knob, value in sorted(row.knobs.items()) if knob not in set_by))
+
+
+def _is_own_choice(row: Row) -> bool:
+    return all(row.knobs.get(knob, value) == value for knob, value in own_choice(row.backend).items())
+
+
 def _default(rows: Sequence[Row]) -> Row | None:
-    knob = SPLIT_KNOB[rows[0].backend]
-    own = 8 if rows[0].backend == "triton" else 0
-    unset = {knob: own, "split_mode": "auto"}
-    return next((r for r in rows if all(r.knobs.get(k, v) == v for k, v in unset.items())), None)
+    return next((r for r in rows if _is_own_choice(r)), None)
 
 
 def _regret(groups: Sequence[Sequence[Row]], default: Callable[[Sequence[Row]], Row | None]) -> Regret | None:
@@ -55,7 +77,7 @@ def _regret(groups: Sequence[Sequence[Row]], default: Callable[[Sequence[Row]], 
     losses, hits, defaults, against = [], [], [], []
     for rows in groups:
         best = min(rows, key=lambda r: r.measured)
-        chosen = min(rows, key=lambda r: (r.prediction.seconds, r.prediction.num_splits))
+        chosen = min(worth_asking(rows), key=lambda r: (r.prediction.seconds, r.prediction.num_splits))
         losses.append(chosen.measured / best.measured)
         hits.append(chosen.measured <= best.measured * (1 + max(best.noise, 0.01)))
         own = default(rows)
@@ -69,4 +91,5 @@ def _regret(groups: Sequence[Sequence[Row]], default: Callable[[Sequence[Row]], 
         top1=float(np.mean(hits)),
         default=float(np.exp(np.mean(np.log(defaults)))) if defaults else None,
         worst_against_default=max(against) if against else None,
+        slower=sum(ratio > SLOWER for ratio in against),
     )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from costmodel.call import Call
 from costmodel.emulators import Emulator
 from costmodel.estimate import time_call
+from costmodel.knobs import resolve_knobs
+from costmodel.prediction import KnobValue
 
 SPLIT_KNOB = {"fa3": "num_splits", "fa4": "num_splits", "attnroof_triton": "num_splits", "triton": "max_kv_splits"}
 """Knob that sets the split count."""
@@ -26,6 +28,20 @@ class SplitChoice:
     """All counts within 1 % of the best, smallest first."""
     seconds: dict[int, float]
     """Estimated time by count, over the counts that cut KV differently."""
+    own_seconds: float
+    """Estimated time with the library's own choice."""
+    doubt: float
+    """Share of it that the best count must save: less is within what the model errs between counts of one call."""
+
+    @property
+    def worth_asking(self) -> bool:
+        """Whether the best count is faster than the library's own choice beyond doubt."""
+        return is_worth_asking(self.seconds[self.best], self.own_seconds, self.doubt)
+
+
+def is_worth_asking(seconds: float, own_seconds: float, doubt: float) -> bool:
+    """Say whether a split count is to be asked for, by its estimate and that of the library's own choice."""
+    return seconds < own_seconds * (1 - doubt)
 
 
 def choose_splits(emulator: Emulator, call: Call, *, quick: bool = False) -> SplitChoice | None:
@@ -61,7 +77,15 @@ def choose_splits(emulator: Emulator, call: Call, *, quick: bool = False) -> Spl
     least = min(seconds.values())
     plateau = tuple(count for count, value in seconds.items() if value <= least * (1 + PLATEAU))
     best = min(count for count, value in seconds.items() if value <= least * (1 + 1e-9))
-    return SplitChoice(best, plateau, seconds)
+    own = call.with_knobs({**call.knobs, **own_choice(emulator.name)})
+    timing, resolved = time_call(emulator, call.machine, emulator.plan(own))
+    return SplitChoice(best, plateau, seconds, timing.seconds, resolved.split_doubt)
+
+
+def own_choice(backend: str) -> dict[str, KnobValue]:
+    """Give the knobs that leave the split count to the library."""
+    default = resolve_knobs(backend, None)
+    return {knob: default[knob] for knob in (SPLIT_KNOB[backend], *MODE_KNOB.get(backend, ())[:1])}
 
 
 def ladder(tiles: int, fill: float) -> list[int]:

@@ -6,7 +6,7 @@ from costmodel.machine import Machine
 from costmodel.parameters import Parameters
 
 MMA_SYNC_KERNELS = frozenset(
-    {("flashinfer", "extend_fa2"), ("flashinfer", "decode_tensor_cores"), ("flashinfer", "mla_fa2")}
+    {("flashinfer", name) for name in ("extend_fa2", "decode_tensor_cores", "decode_converting", "mla_fa2")}
 )
 """Kernels that use the older matrix instruction on every device."""
 FEW_IN_FLIGHT = 0.7

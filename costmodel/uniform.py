@@ -52,7 +52,7 @@ def uniform_plans(backend: str, call: Call, plan: Plan, sizes: Ints, lens: Ints)
             return _fa3(call, plan, sizes, lens)
         case "decode" | "decode_grouped" if "max_kv_splits" in call.knobs:
             return _triton(call, plan, sizes, lens)
-        case "decode_tensor_cores":
+        case "decode_tensor_cores" | "decode_converting":
             return _flashinfer(call, plan, sizes, lens, tensor_cores=True)
         case "decode_cuda_cores" | "decode_cuda_cores_few_heads":
             return _flashinfer(call, plan, sizes, lens, tensor_cores=False)

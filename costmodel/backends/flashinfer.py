@@ -3,13 +3,15 @@
 from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.backends.flashinfer_mla import plan as plan_mla
 from costmodel.call import Call
-from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
+from costmodel.plan import Job, Plan, TileWork, converting_tile, count_of, kernel_name, tile_work
 from costmodel.schedule import EXACT_WAVES
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes, query_tiles
 from costmodel.work import Requests
 
 MIN_CHUNK_TOKENS = 128
 CUDA_CORE_GROUPS = (1, 2, 3, 4, 8)
+MOST_KEYS = 128
+"""Keys that a tile is counted in: fp8 tiles have twice as many, but the empty half of one costs little."""
 TENSOR_CORE_SLOTS = 2
 CUDA_CORE_SLOTS = 7
 """CTAs of decode on CUDA cores that the registers of one SM hold (seen on an H200: the grid that it splits for)."""
@@ -25,7 +27,8 @@ def plan(call: Call) -> Plan:
         return plan_mla(call)
     if call.batch.phase == "decode":
         if uses_tensor_cores(call):
-            return _plan_fa2(call, graph=True, variant="decode_tensor_cores")
+            converts = call.attention.kv_dtype.startswith("fp8")
+            return _plan_fa2(call, graph=True, variant="decode_converting" if converts else "decode_tensor_cores")
         return _plan_cuda_cores(call)
     if extend_kernel(call) == "fa3":
         return _plan_fa3(call)
@@ -125,7 +128,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     group, heads, page = attention.group_size, attention.num_kv_heads, batch.page_size
     mean_rows = group * batch.total_q / batch.size if not graph else group * (batch.total_q - batch.size + 1)
     rows = query_rows(attention, mean_rows)
-    keys = kv_tile(attention, rows, machine.shared_bytes_per_sm)
+    keys = min(kv_tile(attention, rows, machine.shared_bytes_per_sm), MOST_KEYS)
     limit = TENSOR_CORE_SLOTS * machine.sms // heads
     lengths = _tile_pages(call, call.requests, rows)
     longest = max(pages for pages, _ in lengths)
@@ -142,7 +145,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     items = sum(count * ceil_div(pages, chunk) for pages, count in lengths)
     padded = max(limit, tiles) if graph else items
     splits = ceil_div(longest, chunk) if split else 1
-    tile = tile_work(machine, attention, rows, keys, batch.page_size)
+    tile = converting_tile(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     partial = float(items * min(rows, mean_rows) * heads) if split else 0.0
     return Plan(

@@ -17,21 +17,21 @@ DEQUANT_CLOCKS = 50
 def plan(call: Call) -> Plan:
     """Say what FlashMLA's schedule gives each part."""
     attention, batch, machine = call.attention, call.batch, call.machine
-    rows = max(batch.q_lens) * attention.group_size
+    rows = (1 if attention.top_k else max(batch.q_lens)) * attention.group_size
     m_tiles = ceil_div(rows, BLOCK)
     parts = max(machine.sms // attention.num_kv_heads // m_tiles, 1)
-    lens = [(ceil_div(kv, BLOCK), count) for _, kv, count in call.requests]
+    lens = blocks_of(call)
     total_blocks = sum((blocks + PIECE_BLOCKS) * count for blocks, count in lens)
     payload = ceil_div(total_blocks, parts) + PIECE_BLOCKS
     assigned, splits, cut_pieces = _walk(lens, payload, m_tiles * attention.num_kv_heads)
     tile = _tile(call)
     total = sum(tiles * slots for tiles, _, slots in assigned)
     jobs = sum(jobs * slots for _, jobs, slots in assigned)
-    units = batch.size * m_tiles * attention.num_kv_heads
+    units = sum(count for _, count in lens) * m_tiles * attention.num_kv_heads
     row_bytes = 4.0 * (attention.value_dim + 1)
     return Plan(
-        variant="mla",
-        kernel=kernel_name(attention),
+        variant="mla_fp8" if attention.kv_dtype.startswith("fp8") else "mla",
+        kernel=kernel_name(attention) + ("_sparse" if attention.top_k else ""),
         jobs=((jobs, total / jobs),),
         tile=tile,
         slots_per_sm=1,
@@ -49,6 +49,14 @@ def plan(call: Call) -> Plan:
         assigned=assigned,
         splittable=False,
     )
+
+
+def blocks_of(call: Call) -> list[tuple[int, int]]:
+    """Give `(blocks, requests)` in order; with a selection every query token walks its whole list, padding included."""
+    top_k = call.attention.top_k
+    if top_k is None:
+        return [(ceil_div(kv, BLOCK), count) for _, kv, count in call.requests]
+    return [(ceil_div(top_k, BLOCK), call.batch.total_q)]
 
 
 def _tile(call: Call) -> TileWork:

@@ -6,7 +6,7 @@ from math import log2
 from costmodel.attention import Attention
 from costmodel.call import Call
 from costmodel.machine import NO_CUDA
-from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
+from costmodel.plan import Job, Plan, converting_tile, count_of, kernel_name
 from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, missing, partial_row_bytes
 from costmodel.work import sees_all_before
 
@@ -25,6 +25,8 @@ EXTEND_KEYS_IN_FLIGHT = 64
 keys has more bytes in flight and its loads take no longer."""
 REGISTER_SLOTS = 6
 """CTAs of decode that the registers of one SM hold."""
+SMALL_HEAD, SMALL_HEAD_SLOTS = 64, 8
+"""Head dims up to which the kernel needs fewer registers (seen on an H200)."""
 HEAVY_GROUP, HEAVY_SLOTS = 8, 5
 """The kernel compiled for groups of 8 and pages of one token needs more registers (seen on an H200)."""
 RESERVED_SHARED_BYTES = 1024
@@ -101,9 +103,10 @@ def _plan_decode(call: Call) -> Plan:
     jobs: list[Job] = [
         (count, tiles[part]) for part in range(most_parts) for count, tiles in arrivals if part < len(tiles)
     ]
-    tile = tile_work(machine, attention, rows, keys, batch.page_size)
+    tile = converting_tile(machine, attention, rows, keys, batch.page_size)
     heavy = attention.group_size == HEAVY_GROUP and batch.page_size == 1
-    registers = HEAVY_SLOTS if heavy else REGISTER_SLOTS
+    small = attention.head_dim <= SMALL_HEAD
+    registers = SMALL_HEAD_SLOTS if small else HEAVY_SLOTS if heavy else REGISTER_SLOTS
     stages = 1 if machine.capability == NO_CUDA else 2
     shared = stages * tile.bytes + RESERVED_SHARED_BYTES
     slots = max(1, min(registers, int(machine.shared_bytes_per_sm // shared)))
@@ -167,7 +170,7 @@ def _plan_extend(call: Call) -> Plan:
             new = max(end - max(first, kv - q), 1)
             jobs.append((count * heads, prefix_weight * ceil_div(prefix, keys) + new_weight * ceil_div(new, keys)))
     runs = merged_runs(jobs)
-    tile = tile_work(machine, attention, rows, keys, batch.page_size)
+    tile = converting_tile(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
     used = sum(count for count, _ in runs)
     visits = used / (attention.num_kv_heads * batch.size)

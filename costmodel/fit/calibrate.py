@@ -10,6 +10,7 @@ from costmodel.fit.choose import MAX_POINTS, choose_points
 from costmodel.fit.conformal import Miss, intervals
 from costmodel.fit.points import Point
 from costmodel.fit.solve import FACTOR, Fit, fit_parameters
+from costmodel.fit.split_doubt import split_doubt
 from costmodel.fit.variants import fitted_names
 from costmodel.machine import Machine
 from costmodel.parameters import NUMBERS, Parameters
@@ -40,6 +41,7 @@ def calibrate(points: Iterable[Point], machine: Machine, most: int = MAX_POINTS)
     for point in points:
         groups[point.emulator.name, point.plan.variant].append(point)
     data: dict[str, dict[str, Any]] = {}
+    estimates: dict[str, list[tuple[Point, float]]] = defaultdict(list)
     for (backend, variant), rows in sorted(groups.items()):
         if len(rows) >= LEAST_POINTS:
             emulator = rows[0].emulator
@@ -56,7 +58,15 @@ def calibrate(points: Iterable[Point], machine: Machine, most: int = MAX_POINTS)
                     "variants": {},
                 },
             )
-            entry["variants"][variant] = fit_variant(rows, prior(backend, variant, machine), min(most, len(rows) // 2))
+            entry["variants"][variant] = fitted = fit_variant(
+                rows, prior(backend, variant, machine), min(most, len(rows) // 2)
+            )
+            parameters = Parameters(**fitted["parameters"], factors=fitted["factors"])
+            estimates[backend] += [(point, point.timing(parameters).seconds) for point in rows]
+    for backend, pairs in estimates.items():
+        found = split_doubt(pairs)
+        if found is not None:
+            data[backend]["split_doubt"] = _rounded(found)
     return data
 
 

@@ -32,7 +32,6 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("fa3", "decode"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", "extra_fraction"),
     ("fa3", "extend"): (
         *_EXTEND,
-        "sm_bytes_per_s",
         "page_seconds",
         "extra_fraction",
         _EMPTY,
@@ -45,6 +44,7 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("fa3", "extend_mma_sync"): (*_EXTEND, "sm_bytes_per_s", "page_seconds", "merge_seconds", "merge_split_seconds"),
     ("fa3", "mla"): (*_DECODE, "row_tiles", "matrix_fraction", "extra_fraction"),
     ("flashinfer", "decode_tensor_cores"): (*_DECODE, _EMPTY, "merge_row_seconds", "row_tiles", "matrix_fraction"),
+    ("flashinfer", "decode_converting"): (*_DECODE, _EMPTY, "merge_row_seconds", "row_tiles", "matrix_fraction"),
     ("flashinfer", "decode_cuda_cores"): (*_DECODE, "matrix_fraction", _EMPTY, "merge_row_seconds"),
     ("flashinfer", "decode_cuda_cores_few_heads"): (*_DECODE, "matrix_fraction", _EMPTY, "merge_row_seconds"),
     ("flashinfer", "extend_fa2"): (
@@ -65,6 +65,7 @@ FITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("triton", "extend"): (*_EXTEND, "sm_bytes_per_s", _EMPTY),
     ("triton", "mla"): (*_DECODE, "matrix_fraction", "merge_slot_seconds", _EMPTY, "merge_row_seconds"),
     ("flashmla", "mla"): (*_DECODE, "matrix_fraction", "row_tiles"),
+    ("flashmla", "mla_fp8"): (*_DECODE, "matrix_fraction", "row_tiles"),
     ("attnroof_triton", "decode"): _OWN,
     ("attnroof_triton", "extend"): (*_OWN, "exp_fraction", "overlap"),
     ("attnroof_triton", "mla"): _OWN,
