@@ -17,8 +17,8 @@ LARGE_DEVICE_MIB, LARGE_RESERVE_MIB = 60 * 1024, 10 * 1024
 STATE_SHARE = 0.9 / 1.9
 """What recurrent states get of the memory after weights (`--mamba-full-memory-ratio` 0.9; schedule.py:220, 0.5.23)."""
 STATES_PER_REQUEST = 3
-"""States that SGLang keeps for each running request with its prefix cache (kv_cache_configurator.py:227, 0.5.23); 4 or 5
-with its extra buffer."""
+"""States that SGLang keeps for each running request with its prefix cache, 4 or 5 with its extra buffer
+(kv_cache_configurator.py:227, 0.5.23)."""
 MAX_PREFILL_TOKENS = 16384
 RUNNING_FLOOR, RUNNING_LIMIT, RUNNING_PER_CONTEXT = 2048, 4096, 512
 """SGLang lets 512 requests run for each whole context that fits, within these limits (pool_configurator.py:1571)."""
