@@ -55,7 +55,7 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
 
 
 def by_device(records: Any) -> list[tuple[Any, list[Any]]]:
-    """Group records by the profile of the device they name; devices without a profile are left out."""
+    """Group records by the profile of the device they name, most records first; others are left out."""
     from hwprofiles import UnknownProfile, load_profile
 
     found: dict[str, tuple[Any, list[Any]]] = {}
@@ -67,7 +67,8 @@ def by_device(records: Any) -> list[tuple[Any, list[Any]]]:
             except UnknownProfile:
                 found[name] = (None, [])
         found[name][1].append(record)
-    return [(profile, rows) for profile, rows in found.values() if profile is not None]
+    known = [(profile, rows) for profile, rows in found.values() if profile is not None]
+    return sorted(known, key=lambda pair: -len(pair[1]))
 
 
 def document(

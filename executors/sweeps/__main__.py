@@ -101,13 +101,14 @@ def pack_records(options: argparse.Namespace) -> None:
 
 
 def by_device(records: Iterable[Record], table: Callable[[Iterable[Record]], str]) -> str:
-    """One table a device, under its name where there are several."""
+    """One table a device, under its name where there are several, most records first."""
     devices: dict[str, list[Record]] = {}
     for record in records:
         devices.setdefault(record.device.name, []).append(record)
     if len(devices) < 2:
         return table(records)
-    return "\n\n".join(f"{name}:\n\n{table(own)}" for name, own in devices.items())
+    ordered = sorted(devices.items(), key=lambda item: -len(item[1]))
+    return "\n\n".join(f"{name}:\n\n{table(own)}" for name, own in ordered)
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {

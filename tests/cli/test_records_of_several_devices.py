@@ -112,6 +112,9 @@ def test_a_replay_is_of_one_device(together: Path, h200: Profile) -> None:
 @pytest.mark.parametrize("command", ["count", "quality"])
 def test_records_are_counted_device_by_device(command: str, together: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sweeps([command, "--records", str(together)]) == 0
-    first, second = capsys.readouterr().out.split("\n\n| ")[1:]
-    assert ("A CPU of CI:" in first, "NVIDIA H200:" in first) == (False, True)
-    assert second.startswith("backend")
+    printed = capsys.readouterr().out
+    gpu, cpu = printed.split("A CPU of CI:")
+    assert gpu.startswith("NVIDIA H200:")
+    rows = [next(line for line in part.splitlines() if "`torch_native`" in line) for part in (gpu, cpu)]
+    assert " 4 |" in rows[0]
+    assert " 3 |" in rows[1]
