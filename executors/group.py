@@ -107,6 +107,7 @@ class _Group:
         others = others_on(self._device)
         for key, outcome in interleave(runners, self._device, self._settings, self._watcher).items():
             self._end(key, outcome)
+        others = others or others_on(self._device)
         for runner in runners:
             if runner.key not in self._outcomes:
                 self._end(runner.key, self._measured(runner, setup, others))

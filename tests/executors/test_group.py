@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from costmodel import Attention, Batch, Incompatible
+from executors import group
 from executors.base import Prepared
 from executors.conditions import Disturbance, combine
 from executors.failures import describe
@@ -252,3 +253,13 @@ def test_random_order_uses_no_global_state() -> None:
     before = random.getstate()
     interleave([runner("a", [False], [])], "cpu", Settings(repeats=1), Silent())
     assert random.getstate() == before
+
+
+def test_others_that_come_while_a_group_is_timed_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([None, "2 processes compute on this GPU"])
+    monkeypatch.setattr(group, "others_on", lambda device: next(answers))
+    candidate = faulty("Right")
+    right = measure_group(GQA, DECODE, [candidate], settings=Settings(repeats=1))[candidate.key]
+    assert isinstance(right, Measured)
+    assert right.conditions.busy is not None
+    assert right.conditions.busy.startswith("2 processes compute on this GPU")

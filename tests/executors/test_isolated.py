@@ -13,7 +13,7 @@ from executors.settings import Silent
 
 GQA = Attention(4, 2, 32)
 DECODE = Batch.decode([40, 9], page_size=8)
-NAMES = ("BadPointer", "Right", "Endless", "Killed", "Wrong", "BeyondMemory")
+NAMES = ("BadPointer", "Right", "Endless", "Killed", "Wrong", "NotANumber", "BeyondMemory")
 
 
 class Watching(Silent):
@@ -42,6 +42,7 @@ def run() -> tuple[dict[str, Outcome], int, list[str]]:
         ("Endless", "timeout", "no sign of life for 10 s"),
         ("Killed", "oom", "lack of memory"),
         ("Wrong", "incorrect", "largest error"),
+        ("NotANumber", "incorrect", "NaN"),
         ("BeyondMemory", "oom", "allocate"),
     ],
 )
