@@ -12,7 +12,7 @@ from costmodel.parameters import Parameters
 MAX_POINTS = 64
 STEP = 0.02
 """Relative change of a parameter in the finite differences."""
-INFORMATIVE_SHARE = 0.3
+INFORMATIVE_SHARE = 0.4
 """Share of the points chosen for their information; the others are spread evenly over measured time."""
 RIDGE = 1e-3
 
