@@ -29,7 +29,9 @@ BACKENDS = ("fa3", "flashinfer", "triton")
 class Simulated(SimulatedMeasurer):
     """A simulated H200 in the place of the worker process."""
 
-    def __init__(self, device: str = "cuda:0", backends: list[str] | None = None, **options: Any) -> None:
+    def __init__(
+        self, device: str = "cuda:0", backends: list[str] | None = None, *, until: float | None = None, **options: Any
+    ) -> None:
         super().__init__(H200, backends=backends or BACKENDS, **options)
 
     def __enter__(self) -> "Simulated":
