@@ -90,7 +90,8 @@ def compare(rows: list[Row]) -> Iterator[Compare]:
             predicted = predict(attention, batch, backend=source.backend, profile=profile)
         except (Incompatible, ValueError):
             continue
-        write = kernels_of(profile).kv_write(row.batch * row.q_len * attention.kv_bytes_per_token)
+        tokens = row.batch * row.q_len
+        write = kernels_of(profile).pass_over("kv_write", tokens, 2.0 * tokens * attention.kv_bytes_per_token)
         warm = row.phase == "decode" and _kv_bytes(row, attention) < WARM_L2 * (profile.l2_bytes or 0)
         yield Compare(
             row=row,
