@@ -14,6 +14,7 @@ SWEPT = ("fa3", "flashinfer", "flashmla", "triton", "attnroof_triton", "trtllm_m
 _OWN = {
     "torch": ("torch_native",),
     "flex": ("flex_attention",),
+    "masks": ("flex_attention",),
     "cpu": ("torch_native", "flex_attention"),
     "fa4": ("fa4", "fa3"),
 }

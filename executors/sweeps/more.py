@@ -8,7 +8,7 @@ from random import Random
 from costmodel import Attention
 from executors.sweeps import layers
 from executors.sweeps.draw import Span, pick
-from executors.sweeps.shapes import Draw, Workload, chunk, decode_of, grown, mixed, prefill, verify
+from executors.sweeps.shapes import Draw, Workload, chunk, decode_of, grown, mixed, prefill, tree, verify
 
 FA4_PAGES = (1, 64, 128)
 """Pages of 128 are loaded by TMA, others row by row: two kernels."""
@@ -46,6 +46,20 @@ def fa4(random: Random) -> Iterator[Workload]:
             yield from grown(1, partial(_repaged, random, kind, layer))
     for layer in layers.FA4_SPECIAL:
         yield from grown(2, partial(decode_of, random, layer, *spans, breadth=0, pages=(64,)))
+
+
+def masks(random: Random) -> Iterator[Workload]:
+    """Windows, trees, chunks and mixed batches for FlexAttention, which compiles each mask for seconds."""
+    spans = (Span(1, 8), Span(2048, 32768))
+    for layer in layers.WINDOWED:
+        yield from grown(1, partial(decode_of, random, layer, *spans, breadth=0, pages=(64,)))
+        yield from grown(1, partial(_default, random, chunk, layer))
+    for kind in (tree, verify, chunk, mixed):
+        yield from grown(1, partial(_default, random, kind, pick(random, layers.GQA, layers.GQA_WEIGHTS)))
+
+
+def _default(random: Random, kind: Draw, layer: Attention) -> Workload:
+    return replace(kind(random, layer), breadth=0)
 
 
 def _repaged(random: Random, kind: Draw, layer: Attention) -> Workload:

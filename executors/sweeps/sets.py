@@ -9,7 +9,7 @@ from costmodel import Batch
 from executors.outcome import Candidate
 from executors.sweeps import layers
 from executors.sweeps.draw import PAGES, Span, lengths, pick
-from executors.sweeps.more import fa4, latent, more
+from executors.sweeps.more import fa4, latent, masks, more
 from executors.sweeps.shapes import (
     ALL,
     CACHE_BYTES,
@@ -140,4 +140,5 @@ SETS: dict[str, Callable[[Random], Iterator[Workload]]] = {
     "more": more,
     "latent": latent,
     "fa4": fa4,
+    "masks": masks,
 }
