@@ -1,14 +1,17 @@
 """Errors, coverage and regret from hand-made rows."""
 
 from dataclasses import replace
+from math import log
 
 import pytest
-from costmodel_devices import device
+from costmodel_devices import device, machine
 
-from costmodel import Attention, Batch, Record, predict
+from costmodel import Attention, Batch, Record, predict, rank
 from costmodel.accuracy import Row, grouped, rows_of, summarize
+from costmodel.fit.points import make_point
+from costmodel.fit.split_doubt import NOISE, split_doubt
 from costmodel.record import RecordedBatch, RecordedDevice
-from costmodel.regret import choice_regret, split_regret
+from costmodel.regret import choice_regret, split_regret, worth_asking
 
 GQA = Attention(32, 8, 128)
 BATCH = Batch.decode([4096] * 8, page_size=64)
@@ -106,3 +109,36 @@ def test_split_regret_by_hand():
     assert regret.mean == pytest.approx(50 / 40)
     assert regret.default == pytest.approx(60 / 40)
     assert regret.worst_against_default == pytest.approx(50 / 60)
+
+
+def test_a_split_count_within_doubt_is_not_asked_for():
+    own = row(50e-6, 50e-6, knobs={"num_splits": 0})
+    rows = [own, row(53e-6, 48.5e-6, knobs={"num_splits": 4}), row(60e-6, 55e-6, knobs={"num_splits": 8})]
+    sure, unsure = ([replace(r, split_doubt=doubt) for r in rows] for doubt in (0.02, 0.04))
+    assert split_regret(sure).slower == 1
+    assert split_regret(unsure).slower == 0
+    assert split_regret(unsure).mean == 1.0
+    assert [r.knobs["num_splits"] for r in worth_asking(unsure)] == [0]
+
+
+def test_rank_offers_a_split_count_only_beyond_doubt():
+    saturated = Batch.decode([8192] * 256, page_size=64)
+    few = Batch.decode([65536], page_size=64)
+    attention = Attention(8, 1, 128)
+    kept = [r.knobs for r in rank(GQA, saturated, profile=device()) if r.backend == "fa3"]
+    asked = [r.knobs for r in rank(attention, few, profile=device()) if r.backend == "triton"]
+    assert kept == [{}]
+    assert any("max_kv_splits" in knobs for knobs in asked)
+
+
+def test_split_doubt_is_what_the_model_errs_between_counts():
+    def pairs(seed):
+        batch = Batch.decode([4000 + seed] * 4, page_size=64)
+        points = [make_point(GQA, batch, machine(), "fa3", {"num_splits": n}, 1e-4) for n in (0, 2, 8)]
+        points[1].seconds = 1.0e-4 * (1 + seed / 1000)
+        return list(zip(points, (1e-4, 0.95e-4, 1.2e-4), strict=True))
+
+    every = [pair for seed in range(30) for pair in pairs(seed)]
+    expected = log(1 + 27 / 1000) - log(0.95)  # rank ceil(31 x 0.9) of 30
+    assert split_doubt(every) == pytest.approx(expected + NOISE)
+    assert split_doubt(every[:30]) is None
