@@ -28,6 +28,8 @@ from tuner.verdict import undecided
 from tuner.workload import Workload
 
 MAX_CONFIRMATIONS = 2
+NAMED = 3
+"""Candidates named in a note."""
 Record = Callable[[Workload, Candidate, Outcome], str | None]
 Defaults = Callable[[str], tuple[str, ...]]
 
@@ -248,7 +250,8 @@ class _Search:
     def _notes(self, known: Mapping[str, Known]) -> tuple[str, ...]:
         """Say what the budget left out."""
         cut = [key for key in dict.fromkeys(self._cut) if key not in known]
-        return (f"the budget ended before {', '.join(cut)} {'was' if len(cut) == 1 else 'were'} run",) if cut else ()
+        more = f" and {len(cut) - NAMED} more" if len(cut) > NAMED else ""
+        return (f"the budget ended before {', '.join(cut[:NAMED])}{more} could be run",) if cut else ()
 
     def _observe(self, outcomes: list[tuple[Candidate, Outcome]]) -> None:
         times = self._times()
