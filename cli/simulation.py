@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from random import Random
 from typing import IO, Any, Literal
 
 from cli.errors import AnswerIsNo, WrongInput
@@ -16,7 +15,7 @@ from cli.output import print_table, stderr_console, stdout_console
 from costmodel import Incompatible, UnknownBackend
 from costmodel.compat import backend_names
 from costmodel.serving import Asked, Pair, StepModel, default_pair, find_pairs, memory_of
-from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
+from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, respaced, synthetic
 from costmodel.serving.histogram import Summary
 from costmodel.serving.lookup import StepLookup
 from costmodel.serving.outcome import Simulated
@@ -26,6 +25,9 @@ from costmodel.serving.simulate import simulate
 from costmodel.serving.traces import LONGEST_LINE, Reading, read_trace
 
 DEFAULT_REQUESTS = 10_000
+DEFAULT_ACCEPTANCE = 0.7
+POISSON = 1.0
+"""Variation of the gaps of a Poisson process, the default."""
 GZIP = b"\x1f\x8b"
 
 
@@ -40,7 +42,19 @@ class Server:
     mixed_chunk: bool
     ignore_eos: bool
     draft_tokens: int | None
-    acceptance: float
+    acceptance: float | None
+
+    def __post_init__(self) -> None:
+        """Check that the options go together."""
+        if self.acceptance is not None and self.draft_tokens is None:
+            raise WrongInput("--acceptance is that of drafted tokens: give --draft-tokens N or leave it out")
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """What drafts tokens; None where nothing does."""
+        if self.draft_tokens is None:
+            return None
+        return Speculation(self.draft_tokens, DEFAULT_ACCEPTANCE if self.acceptance is None else self.acceptance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +78,21 @@ class Traffic:
         if self.rps is not None and self.concurrency is not None:
             raise WrongInput("--rps and --concurrency exclude each other: give one of them")
         if self.trace is not None:
-            if self.isl is not None or self.osl is not None:
-                raise WrongInput("--trace brings its own lengths: leave out --isl and --osl")
+            self._check_with_trace()
         elif self.isl is None or self.osl is None or (self.rps is None and self.concurrency is None):
             raise WrongInput("give --trace FILE, or --isl N and --osl N with one of --rps R and --concurrency N")
+        elif self.time_unit is not None or self.skip_bad_rows:
+            raise WrongInput(
+                "--time-unit and --skip-bad-rows say how --trace FILE is read: give a trace or leave them out"
+            )
+        if self.cv != POISSON and self.rps is None:
+            raise WrongInput("--cv spaces the arrivals of --rps R: give --rps or leave it out")
+
+    def _check_with_trace(self) -> None:
+        if self.isl is not None or self.osl is not None or self.spread:
+            raise WrongInput("--trace brings its own lengths: leave out --isl, --osl and --spread")
+        if self.prefix_share:
+            raise WrongInput("--trace brings its own prefixes (hash_ids): leave out --prefix-share")
 
     @property
     def total(self) -> int | None:
@@ -121,14 +146,13 @@ class Run:
     def policy(self) -> Policy:
         """What the scheduler may do."""
         server, memory = self.server, memory_of(self.steps.deployment, self.steps.weights)
-        drafts = Speculation(server.draft_tokens, server.acceptance) if server.draft_tokens is not None else None
         return replace(
             policy_of(memory, server.max_running_requests),
             chunked_prefill_size=server.chunked_prefill_size or memory.chunked_prefill_size,
             context_tokens=self.asked.model.context_length,
             mixed_chunk=server.mixed_chunk,
             ignore_eos=server.ignore_eos,
-            speculation=drafts,
+            speculation=server.speculation,
         )
 
     def simulate(self, slo: tuple[float | None, float | None]) -> Simulated:
@@ -155,17 +179,7 @@ class Run:
         requests = read_trace(lines, self.reading)
         if self.reading.untimed and traffic.rps is None and traffic.concurrency is None:
             raise WrongInput(f"{traffic.trace} has no arrival times: give --rps R or --concurrency N")
-        return requests if traffic.rps is None else respaced(requests, traffic.rps, self.seed)
-
-
-def respaced(requests: Iterator[Request], rps: float, seed: int) -> Iterator[Request]:
-    """Give requests Poisson arrivals instead of their own."""
-    if not 0 < rps < float("inf"):
-        raise WrongInput(f"--rps {rps} must be positive")
-    random, now = Random(seed), 0.0
-    for request in requests:
-        yield replace(request, arrival=now)
-        now += random.expovariate(rps)
+        return requests if traffic.rps is None else respaced(requests, traffic.rps, traffic.cv, self.seed)
 
 
 def unpacked(path: Path) -> IO[str]:
@@ -224,6 +238,7 @@ def result_json(result: Simulated, run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "requests": result.requests,
         "rejected": result.rejected,
+        "shortest_rejected": result.shortest_rejected,
         "seconds": result.seconds,
         "requests_per_s": result.requests_per_s,
         "tokens_per_s": result.tokens_per_s / tp,
@@ -266,7 +281,9 @@ def print_result(result: Simulated, run: Run) -> None:
         "tokens from the prefix cache",
     ]
     if result.rejected:
-        lines.append(f"{result.rejected} requests are too long and were rejected")
+        lines.append(
+            f"{result.rejected} rejected as longer than {run.policy.limit()}, the shortest {result.shortest_rejected}"
+        )
     if run.reading.skipped:
         lines.append(f"{run.reading.skipped} rows were left out, the first: {run.reading.first_reason}")
     for line in (*lines, *run.reading.notes):

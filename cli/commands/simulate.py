@@ -16,9 +16,9 @@ ConcurrencyOption = Annotated[int | None, typer.Option("--concurrency", min=1, h
 CountOption = Annotated[int | None, typer.Option("--num-requests", min=1, help="Requests, of a trace too.")]
 IslOption = Annotated[int | None, typer.Option("--isl", min=1, help="Input tokens of a request.")]
 OslOption = Annotated[int | None, typer.Option("--osl", min=1, help="Output tokens of a request.")]
-SpreadOption = Annotated[float, typer.Option("--spread", help="Half-width of both lengths, as a share.")]
+SpreadOption = Annotated[float, typer.Option("--spread", help="Half-width of --isl and --osl, as a share.")]
 CvOption = Annotated[float, typer.Option("--cv", help="Variation of the gaps: 1 Poisson, 0 even, more is bursty.")]
-CachedOption = Annotated[float, typer.Option("--prefix-share", help="Share of the input in the prefix cache.")]
+CachedOption = Annotated[float, typer.Option("--prefix-share", help="Share of --isl in the prefix cache.")]
 BackendOption = Annotated[str | None, typer.Option("--backend", help="Backend of both phases; SGLang's own if unset.")]
 PrefillOption = Annotated[str | None, typer.Option("--prefill-backend", help="Backend of prefill alone.")]
 DecodeOption = Annotated[str | None, typer.Option("--decode-backend", help="Backend of decode alone.")]
@@ -28,7 +28,9 @@ ChunkOption = Annotated[int | None, typer.Option("--chunked-prefill-size", min=1
 MixedOption = Annotated[bool, typer.Option("--enable-mixed-chunk", help="Decode inside prefill steps.")]
 EosOption = Annotated[bool, typer.Option("--ignore-eos", help="Output lengths are known, as in benchmarks.")]
 DraftOption = Annotated[int | None, typer.Option("--draft-tokens", min=2, help="Tokens of one verification.")]
-AcceptOption = Annotated[float, typer.Option("--acceptance", help="Chance that a drafted token is accepted.")]
+AcceptOption = Annotated[
+    float | None, typer.Option("--acceptance", help="Chance that a drafted token is accepted; 0.7 if unset.")
+]
 SloTtftOption = Annotated[float | None, typer.Option("--slo-ttft-ms", help="Longest time to the first token.")]
 SloTpotOption = Annotated[float | None, typer.Option("--slo-tpot-ms", help="Longest time per output token.")]
 UnitOption = Annotated[Literal["s", "ms"] | None, typer.Option("--time-unit", help="Of the trace's times.")]
@@ -58,7 +60,7 @@ def simulate(
     enable_mixed_chunk: MixedOption = False,
     ignore_eos: EosOption = False,
     draft_tokens: DraftOption = None,
-    acceptance: AcceptOption = 0.7,
+    acceptance: AcceptOption = None,
     slo_ttft_ms: SloTtftOption = None,
     slo_tpot_ms: SloTpotOption = None,
     time_unit: UnitOption = None,
@@ -91,13 +93,11 @@ def simulate(
     result = run.simulate((slo.ttft_seconds, slo.tpot_seconds))
     if as_json:
         write_json(result_json(result, run))
-    else:
+    elif result.requests:
         print_result(result, run)
     if not result.requests:
-        raise AnswerIsNo(
-            f"all {result.rejected} requests are longer than the {run.policy.kv_tokens} KV tokens that fit, or than "
-            "the model's context"
-        )
+        limit, shortest = run.policy.limit(), result.shortest_rejected
+        raise AnswerIsNo(f"all {result.rejected} requests are longer than {limit}: the shortest has {shortest}")
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -1,11 +1,15 @@
 """Streams of requests: Poisson, gamma, or a fixed number in the system; the same seed gives the same stream."""
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
 from costmodel.serving.request import Request
+
+SMALLEST_CV, LARGEST_CV = 0.001, 1000.0
+"""Outside, gamma gaps are even or all in one, and their parameters leave what floats hold."""
 
 
 class Arrivals(Protocol):
@@ -57,12 +61,15 @@ class ClosedLoop:
         if concurrency < 1:
             raise ValueError(f"concurrency={concurrency} must be at least 1")
         self._requests = requests
-        self._due = [0.0] * concurrency
+        self._fresh = concurrency
+        self._due: deque[float] = deque()
         self._next = next(requests, None)
 
     def next_time(self) -> float | None:
         """When the next request arrives; None at the end or while all are in the system."""
-        return self._due[0] if self._due and self._next is not None else None
+        if self._next is None or not (self._fresh or self._due):
+            return None
+        return 0.0 if self._fresh else self._due[0]
 
     def take(self) -> Request:
         """Take it.
@@ -71,10 +78,13 @@ class ClosedLoop:
             ValueError: There is none now.
         """
         request = self._next
-        if request is None or not self._due:
+        if request is None or not (self._fresh or self._due):
             raise ValueError("there is no further request now")
         self._next = next(self._requests, None)
-        return Request(self._due.pop(0), request.isl, request.osl, request.cached, request.blocks)
+        if self._fresh:
+            self._fresh -= 1
+            return replace(request, arrival=0.0)
+        return replace(request, arrival=self._due.popleft())
 
     def finished(self, seconds: float) -> None:
         """Let the next request arrive."""
@@ -128,11 +138,31 @@ def synthetic(lengths: Lengths, count: int, seed: int, rate: float | None = None
     """
     if count < 1:
         raise ValueError(f"count={count} must be at least 1")
-    if rate is not None and not 0 < rate < float("inf"):
-        raise ValueError(f"rate={rate} must be positive and finite")
-    if not 0 <= cv < float("inf"):
-        raise ValueError(f"cv={cv} must be finite and at least 0")
+    if rate is not None:
+        check_gaps(rate, cv)
     return _draw(lengths, count, Random(seed), rate, cv)
+
+
+def respaced(requests: Iterator[Request], rate: float, cv: float, seed: int) -> Iterator[Request]:
+    """Give requests new arrivals instead of their own; arguments as of `synthetic`.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+    check_gaps(rate, cv)
+    return _respaced(requests, rate, cv, Random(seed))
+
+
+def check_gaps(rate: float, cv: float) -> None:
+    """Check what gaps between arrivals are drawn from.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"rate={rate} must be positive and finite")
+    if cv != 0 and not SMALLEST_CV <= cv <= LARGEST_CV:
+        raise ValueError(f"cv={cv} must be 0, for even gaps, or from {SMALLEST_CV} to {LARGEST_CV:g}")
 
 
 def _draw(lengths: Lengths, count: int, random: Random, rate: float | None, cv: float) -> Iterator[Request]:
@@ -140,4 +170,15 @@ def _draw(lengths: Lengths, count: int, random: Random, rate: float | None, cv: 
     for _ in range(count):
         yield lengths.draw(random, now)
         if rate is not None:
-            now += 1.0 / rate if cv == 0 else random.gammavariate(1 / cv**2, cv**2 / rate)
+            now += _gap(random, rate, cv)
+
+
+def _respaced(requests: Iterator[Request], rate: float, cv: float, random: Random) -> Iterator[Request]:
+    now = 0.0
+    for request in requests:
+        yield replace(request, arrival=now)
+        now += _gap(random, rate, cv)
+
+
+def _gap(random: Random, rate: float, cv: float) -> float:
+    return 1.0 / rate if cv == 0 else random.gammavariate(1 / cv**2, cv**2 / rate)

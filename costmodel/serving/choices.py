@@ -123,6 +123,6 @@ def _pair(asked: Asked, prefill: str, decode: str) -> Pair | tuple[str, ...]:
     try:
         plan = sglang_launch(choice, asked.model, asked.profile)
     except LaunchRefused as error:
-        return (str(error),)
+        return (error.reason,)
     decided = plan.decision.page_size if plan.decision is not None else None
     return Pair(prefill, decode, decided or page or 1, plan, verdict.notes)

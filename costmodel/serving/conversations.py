@@ -50,7 +50,7 @@ def _items(lines: Iterator[tuple[int, str]], name: str) -> Iterator[tuple[int, d
             if len(buffer) < 2 * tried:
                 break  # decoding again pays only once the text has doubled
             try:
-                item, end = decoder.raw_decode(buffer)
+                item, end = _decoded(decoder, buffer, (number, name))
             except json.JSONDecodeError:
                 tried = len(buffer)
                 if tried > LONGEST_ITEM:
@@ -73,13 +73,26 @@ def _rest(decoder: json.JSONDecoder, buffer: str, where: tuple[int, str]) -> Ite
         if buffer.startswith("]"):
             return
         try:
-            item, end = decoder.raw_decode(buffer)
+            item, end = _decoded(decoder, buffer, where)
         except json.JSONDecodeError as error:
             raise TraceError(f"{name}, line {number}: no valid JSON list ({error.msg}); is the file cut off?") from None
         if not isinstance(item, dict):
             raise TraceError(f"{name}, line {number}: a JSON {type(item).__name__} where a conversation is needed")
         buffer = buffer[end:]
         yield number, item
+
+
+def _decoded(decoder: json.JSONDecoder, text: str, where: tuple[int, str]) -> tuple[Any, int]:
+    """Decode what stands first; what is only cut off raises `JSONDecodeError`."""
+    number, name = where
+    try:
+        return decoder.raw_decode(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise TraceError(f"{name}, line {number}: a conversation nests too deeply") from None
+    except ValueError:
+        raise TraceError(f"{name}, line {number}: a conversation holds a number of thousands of digits") from None
 
 
 def _text(turn: Any) -> str:

@@ -12,7 +12,9 @@ class Simulated:
     requests: int
     """Finished ones."""
     rejected: int
-    """Requests that can never fit the KV pages."""
+    """Requests that can never fit the KV pages or the context."""
+    shortest_rejected: int
+    """Input and output tokens of the shortest of them; 0 where there is none."""
     seconds: float
     """From the first arrival to the last token."""
     input_tokens: int
@@ -58,10 +60,15 @@ class Tally:
         self.ttft, self.tpot, self.itl, self.e2e, self.queue = (Histogram() for _ in range(5))
         self.requests = self.rejected = self.input_tokens = self.output_tokens = self.cached_tokens = 0
         self.prefill_steps = self.decode_steps = self.preemptions = self.good = self.running = 0
-        self.peak_kv_tokens = 0
+        self.peak_kv_tokens = self.shortest_rejected = 0
         self.first_arrival: float | None = None
         self._slo_ttft = float("inf") if slo_ttft is None else slo_ttft
         self._slo_tpot = float("inf") if slo_tpot is None else slo_tpot
+
+    def reject(self, tokens: int) -> None:
+        """Count a request of so many tokens that can never run."""
+        self.rejected += 1
+        self.shortest_rejected = min(self.shortest_rejected or tokens, tokens)
 
     def finish(self, arrival: float, first_token: float, end: float, lengths: tuple[int, int]) -> None:
         """Count a finished request of (input, output) tokens."""
@@ -82,6 +89,7 @@ class Tally:
         return Simulated(
             requests=self.requests,
             rejected=self.rejected,
+            shortest_rejected=self.shortest_rejected,
             seconds=end - (self.first_arrival or 0.0),
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,

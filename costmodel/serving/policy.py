@@ -67,6 +67,12 @@ class Policy:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
 
+    def limit(self) -> str:
+        """Say what the longest request is, and why."""
+        if self.context_tokens is not None and self.context_tokens < self.kv_tokens:
+            return f"the model's context of {self.context_tokens} tokens"
+        return f"the {self.kv_tokens} KV tokens that fit"
+
     def refuses(self, tokens: int) -> bool:
         """Whether a request of so many tokens can never run."""
         limit = self.kv_tokens if self.context_tokens is None else min(self.kv_tokens, self.context_tokens)

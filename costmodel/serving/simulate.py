@@ -85,7 +85,7 @@ class _Server:
             if self.tally.first_arrival is None:
                 self.tally.first_arrival = request.arrival
             if self.policy.refuses(request.isl + request.osl):
-                self.tally.rejected += 1
+                self.tally.reject(request.isl + request.osl)
                 self.arrivals.finished(self.now)
             else:
                 self.waiting.append(Active(request))

@@ -7,6 +7,8 @@ from costmodel.errors import ConfigError
 from costmodel.layer_group import Model
 
 HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim")
+LARGEST = 1 << 31
+"""No size of a model is above it."""
 VOCABULARY = ("vocab_size", "padded_vocab_size")
 
 
@@ -40,17 +42,23 @@ class Sizes:
             usual: The name that a message asks for; None is the first.
 
         Raises:
-            ConfigError: None of them is a positive whole number.
+            ConfigError: None of them is a positive whole number of a possible size.
         """
         value = self.optional(*names)
-        if value is None or value < 1:
-            asked = usual or names[0]
-            others = ", ".join(name for name in names if name != asked)
-            also = f" (nor {others})" if others else ""
+        if value is not None and 1 <= value <= LARGEST:
+            return value
+        stated = next((name for name in names if self.data.get(name) is not None), None)
+        if stated is not None:
             raise ConfigError(
-                f"{self.model.name}: config.json has no {asked}{also}; without it weights and step times are unknown"
+                f"{self.model.name}: config.json's {stated}={self.data[stated]!r:.60} must be a whole number from 1 to "
+                f"{LARGEST}; weights and step times follow from it"
             )
-        return value
+        asked = usual or names[0]
+        others = ", ".join(name for name in names if name != asked)
+        also = f" (nor {others})" if others else ""
+        raise ConfigError(
+            f"{self.model.name}: config.json has no {asked}{also}; without it weights and step times are unknown"
+        )
 
     def flag(self, *names: str) -> bool:
         """Whether one of these is true."""

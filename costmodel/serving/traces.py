@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from costmodel.serving.conversations import read_conversations
@@ -70,6 +70,8 @@ def read_trace(lines: Iterable[str], reading: Reading) -> Iterator[Request]:
     first = next(((number, line) for number, line in numbered if line.strip()), None)
     if first is None:
         raise TraceError(f"{reading.name} is empty; give a trace with at least one request")
+    if "\x00" in first[1] or "\ufffd" in first[1]:
+        raise TraceError(f"{reading.name}, line {first[0]}: no UTF-8 text; save it as UTF-8, plain or packed by gzip")
     text = first[1].lstrip()
     if text.startswith("["):
         reading.untimed = True
@@ -82,7 +84,7 @@ def read_trace(lines: Iterable[str], reading: Reading) -> Iterator[Request]:
 
 
 def _csv(first: tuple[int, str], lines: Iterator[tuple[int, str]], reading: Reading) -> Iterator[Request]:
-    header = [column.strip() for column in next(csv.reader([first[1]]))]
+    header = _header(first, reading.name)
     found = next((f for f in CSV_FORMATS if f.time in header), None)
     if found is None:
         known = "; ".join(f"{f.name}: {f.time},{f.isl},{f.osl}" for f in CSV_FORMATS)
@@ -93,7 +95,21 @@ def _csv(first: tuple[int, str], lines: Iterator[tuple[int, str]], reading: Read
     missing = [column for column in (found.isl, found.osl) if column not in header]
     if missing:
         raise TraceError(f"{reading.name}, line {first[0]}: {found.name} needs the column {missing[0]!r}")
+    twice = [column for column in (found.time, found.isl, found.osl) if header.count(column) > 1]
+    if twice:
+        raise TraceError(f"{reading.name}, line {first[0]}: the column {twice[0]!r} is there twice; keep one of them")
+    if found.dates and reading.unit is not None:
+        raise TraceError(
+            f"{reading.name}: times of an {found.name} are dates, which have no unit; leave out --time-unit"
+        )
     return _counted(_requests(_csv_rows(header, lines), found, reading), reading)
+
+
+def _header(first: tuple[int, str], name: str) -> list[str]:
+    try:
+        return [column.strip() for column in _cells(first[1])]
+    except BadRow as error:
+        raise TraceError(f"{name}, line {first[0]}: {error}") from None
 
 
 def _csv_rows(header: list[str], lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Callable[[], Row]]]:
@@ -103,10 +119,17 @@ def _csv_rows(header: list[str], lines: Iterator[tuple[int, str]]) -> Iterator[t
 
 
 def _csv_row(header: list[str], line: str) -> Row:
-    cells = next(csv.reader([line]))
+    cells = _cells(line)
     if len(cells) < len(header):
         raise BadRow(f"{len(cells)} cells for {len(header)} columns")
     return dict(zip(header, cells, strict=False))
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as error:
+        raise BadRow(f"cannot be split into cells ({error})") from None
 
 
 def _json_rows(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Callable[[], Row]]]:
@@ -133,12 +156,14 @@ def _requests(rows: Iterator[tuple[int, Callable[[], Row]]], form: TraceFormat, 
 
 
 def _time(row: Row, form: TraceFormat) -> float:
+    """Give a row's time; dates without a time zone are UTC, so that summer time is no jump."""
     if not form.dates:
         return finite(row, form.time)
     value = row.get(form.time)
     try:
-        return datetime.fromisoformat(str(value).strip()).timestamp()
-    except ValueError:
+        date = datetime.fromisoformat(str(value).strip())
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         raise BadRow(f"{form.time}={value!r} is no date and time such as 2023-11-16 18:15:46.680590") from None
 
 

@@ -28,7 +28,15 @@ KV_SPELLINGS = {
 
 
 class LaunchRefused(ValueError):
-    """No launch line gives this choice; the message says why."""
+    """No launch line gives this choice; the message says why.
+
+    Attributes:
+        reason: The same without the names of the choice.
+    """
+
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,10 @@ def sglang_launch(choice: LaunchChoice, model: Model, profile: Profile, sglang: 
             )
         if objection not in refusals:
             refusals.append(objection)
-    raise LaunchRefused(f"SGLang {tables.sglang} does not serve {_named(choice)}: {'; '.join(refusals)}")
+    why = "; ".join(refusals)
+    raise LaunchRefused(
+        f"SGLang {tables.sglang} does not serve {_named(choice)}: {why}", f"SGLang {tables.sglang} refuses: {why}"
+    )
 
 
 def _spellings(choice: LaunchChoice, knobs: KnobSettings) -> Iterator[tuple[str, ...]]:

@@ -120,8 +120,17 @@ def test_conversations_need_a_load(tmp_path):
         (AZURE + "2023-11-16 18:15:59,0,1\r\n", [], "line 4: ContextTokens='0'"),
         ("a,b\n1,2\n", [], "no known header"),
         ("", [], "is empty"),
+        ("TIMESTAMP,ContextTokens\0,GeneratedTokens\n", [], "no UTF-8 text"),
+        ("TIMESTAMP,ContextTokens,GeneratedTokens,ContextTokens\n", [], "'ContextTokens' is there twice"),
+        (AZURE + "2023-11-16 18:15:59,1," + "1" * 200_000, [], "line 4: cannot be split into cells"),
+        (AZURE, ["--time-unit", "ms"], "are dates, which have no unit"),
+        ("[" * 200_000, ["--rps", "1"], "line 1: a conversation nests too deeply"),
+        ('[{"id": 1' + "0" * 5000 + "}]", ["--rps", "1"], "a number of thousands of digits"),
         (AZURE, ["--isl", "5"], "brings its own lengths"),
-        (AZURE, ["--rps", "-1"], "--rps -1.0 must be positive"),
+        (AZURE, ["--spread", "0.5"], "brings its own lengths"),
+        (AZURE, ["--prefix-share", "0.5"], "brings its own prefixes"),
+        (AZURE, ["--cv", "2"], "give --rps or leave it out"),
+        (AZURE, ["--rps", "-1"], "rate=-1.0 must be positive and finite"),
     ],
 )
 def test_bad_traces_are_one_message(tmp_path, text, args, why):
@@ -145,6 +154,10 @@ def test_bad_rows_can_be_left_out(tmp_path):
         (["--isl", "5", "--osl", "5", "--rps", "1", "--cv", "-1"], "cv=-1"),
         (["--isl", "5", "--osl", "5", "--rps", "1", "--spread", "2"], "spread=2"),
         (["--isl", "5", "--osl", "5", "--rps", "1", "--draft-tokens", "4", "--acceptance", "1.5"], "acceptance=1.5"),
+        (["--isl", "5", "--osl", "5", "--rps", "1", "--cv", "1e200"], "cv=1e+200 must be 0"),
+        (["--isl", "5", "--osl", "5", "--concurrency", "1", "--cv", "2"], "give --rps or leave it out"),
+        (["--isl", "5", "--osl", "5", "--rps", "1", "--acceptance", "0.5"], "give --draft-tokens"),
+        (["--isl", "5", "--osl", "5", "--rps", "1", "--time-unit", "ms"], "give a trace or leave them out"),
         (["--trace", "/no/such/file"], "is no file"),
         (["--isl", "5", "--osl", "5", "--rps", "1", "--backend", "flashinfr"], "did you mean flashinfer"),
     ],
@@ -161,7 +174,15 @@ def test_a_backend_that_cannot_serve_ends_with_no():
     assert "MLA" in str(result.exception)
 
 
-def test_requests_that_can_never_fit_end_with_no():
-    result = run("--isl", "200000", "--osl", "5", "--rps", "1", "--num-requests", "3")
+@pytest.mark.parametrize(
+    ("isl", "why"),
+    [
+        ("200000", "longer than the model's context of 131072 tokens: the shortest has 200005"),
+        ("131068", "longer than the model's context of 131072 tokens: the shortest has 131073"),
+    ],
+)
+def test_requests_that_never_fit_end_with_no_and_by_how_much(isl, why):
+    result = run("--isl", isl, "--osl", "5", "--rps", "1", "--num-requests", "2")
     assert isinstance(result.exception, AnswerIsNo)
-    assert "all 3 requests are longer" in str(result.exception)
+    assert why in str(result.exception)
+    assert not result.stdout

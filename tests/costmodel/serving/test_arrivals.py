@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
+from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, respaced, synthetic
 from costmodel.serving.request import Request
 
 
@@ -69,3 +69,15 @@ def test_an_open_loop_keeps_order():
 def test_impossible_streams_are_refused(call, why):
     with pytest.raises(ValueError, match=why):
         call()
+
+
+def test_a_closed_loop_of_any_size_costs_nothing_before_it_starts():
+    loop = ClosedLoop(synthetic(Lengths(8, 8), 2, 0), 10**15)
+    assert [loop.take().arrival, loop.take().arrival] == [0.0, 0.0]
+    assert loop.next_time() is None
+
+
+def test_gaps_of_a_respaced_stream_are_those_of_a_synthetic_one():
+    drawn = list(synthetic(Lengths(8, 8), 20, 3, rate=5.0, cv=2.0))
+    again = respaced(synthetic(Lengths(8, 8), 20, 0), 5.0, 2.0, seed=3)
+    assert [r.arrival for r in again] == [r.arrival for r in drawn]

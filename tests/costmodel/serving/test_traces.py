@@ -1,6 +1,7 @@
 """Trace files: the field's formats, and what is wrong with bad ones."""
 
 import json
+import time
 
 import pytest
 
@@ -151,3 +152,14 @@ def test_a_file_is_read_as_it_is_asked():
     for _ in range(5):
         next(stream)
     assert taken <= 6
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
+def test_dates_without_a_zone_know_no_summer_time(zone, monkeypatch):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    rows = [AZURE[0], "2023-10-29 00:30:00,1,1", "2023-10-29 02:30:00,1,1", "2023-10-29 03:30:00,1,1"]
+    found = [r.arrival for r in read(rows)]
+    monkeypatch.undo()
+    time.tzset()
+    assert found == [0.0, 7200.0, 10800.0]

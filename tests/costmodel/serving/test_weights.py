@@ -87,6 +87,12 @@ def test_a_missing_size_is_named(field):
         read_architecture(made(**{field: None}))
 
 
+@pytest.mark.parametrize("value", [-4, 0, 1.5, True, "4096", 10**400])
+def test_a_size_that_none_can_have_is_shown(value):
+    with pytest.raises(ConfigError, match=r"made: config.json's intermediate_size=.* must be a whole number from 1"):
+        read_architecture(made(intermediate_size=value))
+
+
 def test_layers_without_a_stated_size_are_named():
     hybrid = made(layer_types=["linear_attention", "full_attention"])
     with pytest.raises(ConfigError, match=r"1 layers have no KV cache, and config\.json has no size"):
