@@ -1,5 +1,6 @@
 """Where studies live: a storage URL opened with what Optuna leaves out (claims, retries, refusals)."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ from tuner.claims import Claims, MemoryClaims, SqlClaims, file_lock, lock_of
 T = TypeVar("T")
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "lustre", "beegfs", "gpfs", "ceph", "glusterfs", "9p"}
-    | {"fuse.sshfs", "fuse.glusterfs", "fuse.ceph"}
+    | {"wekafs", "panfs", "orangefs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.s3fs"}
+    | {"fuse.juicefs", "fuse.gcsfuse", "fuse.rclone", "fuse.beegfs"}
 )
 
 
@@ -114,6 +116,11 @@ def open_store(url: str | None, *, wait: bool = False) -> Store:
     except ArgumentError:
         raise StoreError(f"storage={url!r} is not a URL such as sqlite:///study.db or postgresql://host/db") from None
     sqlite = parsed.get_backend_name() == "sqlite"
+    if not sqlite and parsed.get_backend_name() != "postgresql":
+        raise StoreError(
+            f"storage {parsed!s}: {parsed.get_backend_name()} is not supported; use postgresql://... for several "
+            "hosts, or sqlite:///FILE on one (see docs/fleet.md)"
+        )
     if sqlite:
         _check_sqlite(parsed.database)
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
@@ -123,12 +130,13 @@ def open_store(url: str | None, *, wait: bool = False) -> Store:
         try:
             with _alone(url):
                 storage = RDBStorage(url, engine_kwargs=options)
-            if sqlite:
-                _quicken(storage.engine)
+                if sqlite:
+                    _quicken(storage.engine)
             return Store(url, storage, SqlClaims(storage.engine))
         except (ImportError, NoSuchModuleError) as error:
-            hint = "pip install 'attnroof[fleet]'" if "postgresql" in url else "see SQLAlchemy's list of drivers"
-            raise StoreError(f"no driver for the storage {make_url(url)!s}: {error}; {hint}") from None
+            raise StoreError(
+                f"no driver for the storage {make_url(url)!s}: {error}; pip install 'attnroof[fleet]'"
+            ) from None
         except (SQLAlchemyError, StorageInternalError) as error:
             if time.monotonic() > until or not _is_restarting(error, wait):
                 raise StoreError(f"cannot open the storage {make_url(url)!s}: {_first_line(error)}") from None
@@ -153,7 +161,7 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
         fields = line.split()
         if len(fields) < 3:
             continue
-        point = fields[1].rstrip("/")
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[1]).rstrip("/")
         inside = str(path) == point or str(path).startswith(f"{point}/")
         if inside and len(point) >= len(best):
             best, kind = point, fields[2]
@@ -161,7 +169,10 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
 
 
 def _quicken(engine: sa.Engine) -> None:
-    """Let SQLite write ahead: as safe against killed processes, and ten times quicker than a sync for every commit."""
+    """Let SQLite write ahead: as safe against killed processes, and ten times quicker than a sync for every commit.
+
+    The file changes its mode at once, while nobody else has it open: later it may be busy.
+    """
 
     def prepare(connection: Any, _: Any) -> None:
         connection.execute("pragma journal_mode=wal")
@@ -169,6 +180,7 @@ def _quicken(engine: sa.Engine) -> None:
 
     engine.dispose()
     sa.event.listen(engine, "connect", prepare)
+    engine.connect().close()
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """One tuning run: every workload searched within the budget, every finished answer saved at once."""
 
 import time
-import zlib
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +10,12 @@ from tuner.attention_fields import attention_fields
 from tuner.budget import Budget
 from tuner.configuration import Configuration, Provenance, write_atomically
 from tuner.events import Note, Started
+from tuner.filename import slug
 from tuner.heart import Heart
 from tuner.request import Request
 from tuner.row import Row
 from tuner.search import Tools, search, study_name
+from tuner.seats import Seats
 from tuner.space import NoCandidate
 from tuner.target import Target
 from tuner.workload import Workload
@@ -68,16 +68,19 @@ def tune(request: Request, tools: Tools, budget: Budget, out: Path, provenance: 
     tools.observe(Started(request.workloads, device.name))
     rows: dict[Workload, Row] = {}
     left_out: list[str] = []
-    waiting = deque(_in_order(request.workloads, tools))
+    waiting = deque(request.workloads)
+    seats = Seats(tools.store, f"{tools.prefix}/{slug(device.name)}/seats", tools.owner, tools.grace_seconds)
     with Heart(tools.store.claims, tools.owner):
         while waiting:
-            workload = waiting.popleft()
+            workload = seats.next(waiting)
             try:
                 row = search(workload, tools, budget.share(len(waiting) + 1))
             except NoCandidate as error:
                 left_out.append(f"{workload.spec}: {error}")
                 tools.observe(Note(left_out[-1]))
                 continue
+            finally:
+                seats.leave(workload)
             if row is None:
                 waiting.append(workload)
                 time.sleep(PAUSE_SECONDS / len(waiting))
@@ -129,9 +132,3 @@ def _target(attention: Attention, request: Request, tools: Tools, out: Path, pro
         provenance=provenance.model_copy(update={"layers": request.layers(attention)}),
     )
     return Target(empty, out)
-
-
-def _in_order(workloads: Sequence[Workload], tools: Tools) -> list[Workload]:
-    """Workloads as asked; a worker of a fleet begins elsewhere than the others, so that they meet late."""
-    start = zlib.crc32(str(tools.owner).encode()) % len(workloads) if tools.shared else 0
-    return [*workloads[start:], *workloads[:start]]
