@@ -15,6 +15,7 @@ from cli.options import TpOption
 
 if TYPE_CHECKING:
     from cli.report.page import Page, Section
+    from cli.report.service import Traffic
     from cli.report.source import Source
 
 NEEDS_PLOTS = "the report needs Plotly, its pictures matplotlib: pip install 'attnroof[plots]'"
@@ -41,11 +42,14 @@ def report(
 
     if html is None and plots is None:
         raise WrongInput("--html is missing: name the page to write, for example --html report.html")
+    asked = None if model is None else asked_traffic(model, tp, (isl, osl, concurrency))
     source = read_source(config, records, gpu)
-    service = service_of(source, model, tp, (isl, osl, concurrency))
+    first = None if shape is None else known_shape(shape, tuple(source.shapes))
+    prepare_places(html, plots)
+    service = service_of(source, asked, (isl, osl, concurrency))
     page = build(source, shlex.join(["attnroof", *sys.argv[1:]]), service)
-    if shape is not None:
-        page = page.showing(known_shape(shape, page.shapes))
+    if first is not None:
+        page = page.showing(first)
     console = stderr_console()
     if html is not None:
         write_page(page, html)
@@ -79,19 +83,42 @@ def known_shape(name: str, shapes: Sequence[str]) -> str:
     return name
 
 
-def service_of(source: "Source", model: str | None, tp: int, lengths: tuple[int, int, int]) -> "Section":
+def prepare_places(html: Path | None, plots: Path | None) -> None:
+    """Make the folders that will be written to, before the work rather than after it.
+
+    Raises:
+        WrongInput: One cannot be made, or the page is there and no file.
+    """
+    if html is not None and html.exists() and not html.is_file():
+        raise WrongInput(f"--html {html} cannot be written: it is there and no file; name another")
+    for option, path in (("--html", html), ("--plots", plots)):
+        folder = path.parent if path is not None and path is html else path
+        if folder is None:
+            continue
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WrongInput(f"{option} {path} cannot be written: {error.strerror}") from None
+
+
+def asked_traffic(model: str, tp: int, lengths: tuple[int, int, int]) -> "Traffic":
+    """Read the model that `--model` names, and the load of `(isl, osl, concurrency)`."""
+    from cli.report.service import Traffic
+    from costmodel import load_model
+    from costmodel.serving import Load
+
+    return Traffic(load_model(model), Load(*lengths), tp)
+
+
+def service_of(source: "Source", asked: "Traffic | None", lengths: tuple[int, int, int]) -> "Section":
     """Say what the backends mean for requests of `(isl, osl, concurrency)`; a configuration knows its own model."""
     from cli.recorded import read_recorded
     from cli.report.service import Traffic, service_section
-    from costmodel import load_model
     from costmodel.models.loader import read_model
     from costmodel.serving import Load
 
-    load = Load(*lengths)
-    traffic = None
-    if model is not None:
-        traffic = Traffic(load_model(model), load, tp)
-    elif source.configurations and source.configurations[0].provenance.model_config_json:
+    load, traffic = Load(*lengths), asked
+    if traffic is None and source.configurations and source.configurations[0].provenance.model_config_json:
         known = source.configurations[0].provenance
         traffic = Traffic(read_model(known.model_config_json, name=known.model or "model"), load, known.tensor_parallel)
     return service_section(source.profile, traffic, read_recorded(source.profile).seconds)
@@ -104,16 +131,16 @@ def write_page(page: "Page", path: Path) -> None:
         WrongInput: Plotly is missing, or the file cannot be written.
     """
     from cli.report.page import render
+    from tuner.configuration import ConfigurationError, write_atomically
 
     try:
         text = render(page)
     except ImportError:
         raise WrongInput(NEEDS_PLOTS) from None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WrongInput(f"--html {path} cannot be written: {error.strerror}") from None
+        write_atomically(path.resolve(), text)
+    except ConfigurationError as error:
+        raise WrongInput(f"--html: {error}") from None
 
 
 def write_pictures(page: "Page", folder: Path) -> int:

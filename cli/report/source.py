@@ -100,6 +100,8 @@ def from_records(path: Path, gpu: str | None = None) -> Source:
     if not path.exists():
         raise WrongInput(f"no records at {path}: give --records with a .jsonl or .jsonl.xz file, or their folder")
     loaded = read_records(path)
+    if loaded.damaged and not loaded.records:
+        raise WrongInput(f"{path} holds no records: {loaded.damaged} damaged lines, nothing else")
     remarks = [f"{loaded.damaged} damaged lines were left out"] if loaded.damaged else []
     return _source(loaded.records, str(path), gpu, remarks)
 

@@ -140,6 +140,29 @@ def test_places_that_cannot_be_written_are_one_message(records_file, tmp_path, o
     assert f"{option} {blocked / 'out'} cannot be written" in str(error)
 
 
+def test_nothing_is_worked_out_for_a_place_that_cannot_be_written(records_file, tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("the page was built")
+
+    monkeypatch.setattr("cli.report.build.build", never)
+    for option, path, why in (
+        ("--html", tmp_path, "it is there and no file"),
+        ("--plots", records_file, "cannot be written"),
+    ):
+        error = CliRunner().invoke(app, ["--records", str(records_file), option, str(path)]).exception
+        assert isinstance(error, WrongInput)
+        assert why in str(error)
+
+
+def test_a_file_of_damaged_lines_is_wrong_input(tmp_path):
+    lines = tmp_path / "damaged.jsonl"
+    lines.write_text('{"schema": 1}\nnothing\n', encoding="utf-8")
+    error = CliRunner().invoke(app, ["--records", str(lines), "--html", str(tmp_path / "x.html")]).exception
+    assert isinstance(error, WrongInput)
+    assert "holds no records: 2 damaged lines" in str(error)
+    assert not (tmp_path / "x.html").exists()
+
+
 def test_a_profile_of_another_architecture_is_refused(records_file):
     error = CliRunner().invoke(app, ["--records", str(records_file), "--html", "x.html", "--gpu", "mi300x"]).exception
     assert isinstance(error, WrongInput)
