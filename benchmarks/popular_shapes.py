@@ -161,6 +161,8 @@ def _job(shape: Shape, options: argparse.Namespace, measurer: Measurer, profile:
 def _warm(jobs: Sequence[Job], options: argparse.Namespace) -> str:
     """Compile what each search runs first."""
     planned = [p for job in jobs for p in plan_run(job.request, job.tools)]
+    for job in jobs:
+        job.tools.cost.compiled()
     tasks = [(Workload(p.workload.attention, p.workload.batch, 0), p.first) for p in planned]
     return warm(tasks, options.device, workers=options.workers, seconds=options.warm_seconds)
 

@@ -21,6 +21,10 @@ class TrialCost:
     repeats: int
     _compile: dict[str, list[float]] = field(default_factory=dict)
 
+    def compiled(self) -> None:
+        """Take it that kernels were compiled beforehand, until a trial shows otherwise."""
+        self._compile = {backend: [0.0] for backend in _COMPILE_GUESS}
+
     def seen(self, candidate: Candidate, outcome: Measured) -> None:
         """Learn from one measurement."""
         if outcome.compile_seconds is not None:

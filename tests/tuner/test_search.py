@@ -18,6 +18,7 @@ from tuner_fakes import (
 )  # fmt: skip
 
 from executors.outcome import Accuracy, Candidate, Failed, Measured
+from tuner.cost import TrialCost
 from tuner.store import open_store
 from tuner.strategy import MAX_FAILURES
 
@@ -209,3 +210,11 @@ def test_the_first_candidate_is_run_whatever_it_is_thought_to_cost() -> None:
     row = answer(workload(), slow, whole(seconds=1e3).share(1))
     assert [key for key in device.measured_keys() if key.startswith("fa3")] == [candidate("fa3", 0).key]
     assert row.best.measured_us is not None
+
+
+def test_kernels_compiled_beforehand_are_not_charged_for() -> None:
+    cost = TrialCost("cuda", 7)
+    candidate = Candidate("triton", {})
+    before = cost.expect(candidate, 1e-4)
+    cost.compiled()
+    assert cost.expect(candidate, 1e-4) == pytest.approx(before - 1.0)
