@@ -88,6 +88,9 @@ class Attention:
         _in_range("block", self.block, 1, 2**20)
         if self.logit_soft_cap is not None and not 0 < self.logit_soft_cap < float("inf"):
             raise ValueError(f"logit_soft_cap={self.logit_soft_cap} must be positive and finite")
+        for name in ("sinks", "causal"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be True or False")
         if self.form is not None and self.form not in ("absorbed", "expanded"):
             raise ValueError(f"form={self.form!r} is not 'absorbed' or 'expanded'")
 

@@ -3,7 +3,7 @@
 from hwprofiles.detect import detect_devices, detect_profile
 from hwprofiles.errors import MissingValue, PartitionedDevice, ProfileError, UnknownProfile
 from hwprofiles.features import Features
-from hwprofiles.library import calibrated_here
+from hwprofiles.library import cache_home, calibrated_here
 from hwprofiles.loader import list_profiles, load_profile
 from hwprofiles.match import Detected
 from hwprofiles.measured import Measured
@@ -18,6 +18,7 @@ __all__ = [
     "Profile",
     "ProfileError",
     "UnknownProfile",
+    "cache_home",
     "calibrated_here",
     "detect_devices",
     "detect_profile",

@@ -1,6 +1,7 @@
 """Where profile files lie: shipped devices, shipped measurements, the user's own files, calibrations made here."""
 
 import os
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
@@ -41,8 +42,15 @@ def layers() -> tuple[Layer, ...]:
 
 def calibrated_folder() -> Path:
     """Folder of the calibrations made on this machine (it need not exist)."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "attnroof" / "profiles"
+    return cache_home() / "attnroof" / "profiles"
+
+
+def cache_home() -> Path:
+    """The user's cache folder; one among the temporary files for a user without a home, as in some containers."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
 
 
 def calibrated_here(files: Iterable[str]) -> bool:
@@ -86,6 +94,8 @@ def _toml_files(folder: Path) -> tuple[Path, ...]:
             return tuple(sorted(Path(entry.path) for entry in entries if entry.name.endswith(".toml")))
     except (FileNotFoundError, NotADirectoryError):
         return ()
+    except OSError as error:
+        raise ProfileError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def _user_files() -> Iterator[Path]:

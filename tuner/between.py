@@ -3,6 +3,9 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
+
+from pydantic import model_validator
 
 from costmodel import Attention, Batch, Phase
 from executors.outcome import Candidate
@@ -29,6 +32,17 @@ class Between(Frozen):
     """Backends and knobs without times."""
     winners: tuple[int, ...]
     """Index into `choices`, batch size by new tokens by KV tokens; -1 where nothing is known."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        axes = (self.batch_sizes, self.q_lens, self.kv_lens)
+        if any(value < 1 for axis in axes for value in axis):
+            raise ValueError("batch_sizes, q_lens and kv_lens must be at least 1")
+        if len(self.winners) != math.prod(map(len, axes)):
+            raise ValueError(f"winners has {len(self.winners)} entries, the axes make {math.prod(map(len, axes))}")
+        if any(not UNKNOWN <= index < len(self.choices) for index in self.winners):
+            raise ValueError(f"winners must be from {UNKNOWN} to {len(self.choices) - 1}, an index into choices")
+        return self
 
     def winner(self, batch_size: int, q_len: int, kv_len: int) -> Choice | None:
         """The choice at the nearest grid point, or None outside the grid or where nothing is known."""

@@ -123,6 +123,8 @@ def loads(text: str, name: str = "configuration") -> Configuration:
         raise ConfigurationError(f"{name} is damaged: not JSON ({error}); tune again to make it anew") from None
     except RecursionError:
         raise ConfigurationError(f"{name} is damaged: nested too deeply; tune again to make it anew") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is damaged: {error}; tune again to make it anew") from None
     if not isinstance(data, dict) or "schema_version" not in data or "attention" not in data:
         raise ConfigurationError(f"{name} is not an attnroof configuration: no schema_version and attention in it")
     if data["schema_version"] != SCHEMA_VERSION:
@@ -211,7 +213,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _checksum(body: dict[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return "sha256:" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def _brief(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 from costmodel import Attention, Batch, rank
 from costmodel.record import RecordedDevice
 from executors.outcome import Candidate
-from hwprofiles import Profile, ProfileError, load_profile
+from hwprofiles import Profile, ProfileError, UnknownProfile, cache_home, load_profile
 from tuner.configuration import Configuration, ConfigurationError, read
 from tuner.defaults import engine_defaults
 from tuner.filename import configuration_name
@@ -93,10 +93,13 @@ def find_policy(
 
 
 def model_fallback(device: RecordedDevice) -> "ModelFallback | None":
-    """The cost model for a device, or None where there is no profile of it."""
+    """The cost model for a device, or None where there is no profile of it, or none that can be read."""
     try:
         return ModelFallback(load_profile(device.name))
-    except ProfileError:
+    except UnknownProfile:
+        return None
+    except ProfileError as error:
+        _warn_once(f"no answers from the cost model: {error}")
         return None
 
 
@@ -129,7 +132,7 @@ class ModelFallback:
 
 def cache_folder() -> Path:
     """Folder of the user's own configurations."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnroof" / "configs"
+    return cache_home() / "attnroof" / "configs"
 
 
 def _places(explicit: Path | str | None) -> Iterator[tuple[Source, Path]]:
@@ -143,7 +146,11 @@ def _places(explicit: Path | str | None) -> Iterator[tuple[Source, Path]]:
 
 
 def _files(place: Path) -> Iterable[Path]:
-    return sorted(place.rglob("attn,*.json")) if place.is_dir() else [place] if place.exists() else []
+    try:
+        return sorted(place.rglob("attn,*.json")) if place.is_dir() else [place] if place.exists() else []
+    except OSError as error:
+        _warn_once(f"ignored: cannot read {place}: {error.strerror or error}")
+        return []
 
 
 def _warn_once(text: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel import Attention, Batch, KnobValue
-from tuner.configuration import Configuration, ConfigurationError, read
+from tuner.configuration import TABLES, Configuration, ConfigurationError, read
 from tuner.point import Point
 from tuner.row import Choice, Row
 from tuner.traffic import distance
@@ -199,10 +199,9 @@ class _Table:
 
     def look_up(self, point: Point) -> PolicyChoice | None:
         """An exact row, then the winners between rows, then the default."""
-        try:
-            rows = self._configuration.table(point.phase)
-        except AttributeError:
+        if point.phase not in TABLES:
             return None
+        rows = self._configuration.table(point.phase)
         row = rows.get(point.key)
         if row is not None and (choice := self._pick(row)) is not None:
             source: Source = "measured" if choice.measured_us is not None else "predicted"
