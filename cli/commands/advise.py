@@ -19,7 +19,10 @@ ConcurrencyOption = Annotated[int | None, typer.Option("--concurrency", min=1, h
 RateOption = Annotated[float | None, typer.Option("--rate", help="Requests a second, instead of --concurrency.")]
 CachedOption = Annotated[int, typer.Option("--cached", min=0, help="Input tokens that the prefix cache holds.")]
 EpOption = Annotated[int, typer.Option("--ep", min=1, help="Expert-parallel size inside --tp.")]
-GoalOption = Annotated[Literal["ttft", "tpot", "throughput"], typer.Option("--goal", help="What counts.")]
+GoalOption = Annotated[
+    Literal["ttft", "tpot", "throughput"] | None,
+    typer.Option("--goal", help="What counts; throughput if unset, with --rate tpot."),
+]
 SloTtftOption = Annotated[float | None, typer.Option("--slo-ttft-ms", help="Longest time to the first token.")]
 SloTpotOption = Annotated[float | None, typer.Option("--slo-tpot-ms", help="Longest time per output token.")]
 ServerPageOption = Annotated[int | None, typer.Option("--page-size", min=1, help="Tokens in one KV page.")]
@@ -38,7 +41,7 @@ def advise(
     concurrency: ConcurrencyOption = None,
     rate: RateOption = None,
     cached: CachedOption = 0,
-    goal: GoalOption = "throughput",
+    goal: GoalOption = None,
     slo_ttft_ms: SloTtftOption = None,
     slo_tpot_ms: SloTpotOption = None,
     page_size: ServerPageOption = None,
@@ -60,7 +63,7 @@ def advise(
     asked = Asked(load_model(model), load_profile(gpu), Parallel(tp, ep), page_size, kv_cache_dtype)
     recorded = read_recorded(asked.profile)
     try:
-        advice = rank_pairs(asked, load, goal, slo, recorded.seconds)
+        advice = rank_pairs(asked, load, goal or usual_goal(load), slo, recorded.seconds)
     except Incompatible as error:
         raise AnswerIsNo(
             "\n  ".join(
@@ -77,16 +80,22 @@ def advise(
         raise AnswerIsNo(f"no pair keeps the SLO: {advice.choices[0].name}: {'; '.join(advice.choices[0].missed)}")
 
 
+def usual_goal(load: "Load") -> Literal["tpot", "throughput"]:
+    """Give what counts where nobody says; at a rate of arrivals the throughput of all pairs is the same."""
+    return "throughput" if load.rate is None else "tpot"
+
+
 def given_load(isl: int, osl: int, concurrency: int | None, rate: float | None, cached: int = 0) -> "Load":
     """Make the load of the options."""
     from costmodel.serving import Load
 
     if concurrency is not None and rate is not None:
         raise WrongInput("--concurrency and --rate exclude each other: give one of them")
-    if concurrency is None and rate is None:
-        concurrency = DEFAULT_CONCURRENCY
-        stderr_console().print(f"no --concurrency or --rate: {concurrency} requests at all times are assumed")
-    return Load(isl, osl, concurrency, rate, cached)
+    assumed = concurrency is None and rate is None
+    load = Load(isl, osl, DEFAULT_CONCURRENCY if assumed else concurrency, rate, cached)
+    if assumed:
+        stderr_console().print(f"no --concurrency or --rate: {DEFAULT_CONCURRENCY} requests at all times are assumed")
+    return load
 
 
 def print_line(advice: "Advice", model: str, engine: str) -> None:

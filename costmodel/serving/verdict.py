@@ -10,6 +10,7 @@ from costmodel.serving.layers import ORDER
 from costmodel.serving.service import Rates, Service
 
 Goal = Literal["ttft", "tpot", "throughput"]
+GOALS: dict[Goal, str] = {"ttft": "TTFT", "tpot": "TPOT", "throughput": "throughput"}
 WORTH_HAVING = 0.01
 """Smallest relative gain that is called one."""
 MEASURE_FIRST = "measure before you use it"
@@ -51,15 +52,17 @@ def decide(
     if certain:
         winner = min(_as_good(goal, certain), key=lambda choice: _doubt(choice, default))
         gain = better_by(goal, winner.service, default.service)[0]
-        return winner, f"{winner.name} beats {name} by {100 * gain:.1f} %, beyond the intervals{_ahead(first, winner)}"
+        by = f"{100 * gain:.1f} % in {GOALS[goal]}"
+        return winner, f"{winner.name} beats {name} by {by}, beyond the intervals of attention{_ahead(first, winner)}"
     gain = better_by(goal, first.service, default.service)[0]
     if gain < WORTH_HAVING:
-        return default, f"keep {name}: no pair is predicted to be worth having over it"
+        return default, f"keep {name}: no pair is predicted to be worth having over it in {GOALS[goal]}"
     predicted = (
-        f"no difference worth having is certain: {first.name} is predicted {100 * gain:.1f} % better than {name}"
+        f"no difference worth having is certain: {first.name} is predicted {100 * gain:.1f} % better in {GOALS[goal]} "
+        f"than {name}"
     )
     if first.measured and default.measured:
-        return default, f"{predicted}, within the intervals; keep the default or measure"
+        return default, f"{predicted}, within the intervals of attention; keep the default or measure"
     whose = "its" if default.measured else "the default's" if first.measured else "either's"
     return default, f"{predicted}, but nobody measured {whose} attention; keep the default or measure"
 

@@ -58,6 +58,10 @@ MISREAD_KV = {
 }
 """Backends whose kernels would misread fp8_e5m2."""
 
+TRTLLM_PREFILL = ("10.0", "10.3")
+"""Compute capabilities where vLLM prefills with TensorRT-LLM's kernels too; Hopper and sm_12x have XQA for decode, and FlashInfer's own
+kernels prefill (supports_trtllm_attention in utils/flashinfer.py)."""
+
 SPLIT_KNOB = "flash_attn_max_num_splits_for_cuda_graph"
 
 
@@ -92,7 +96,7 @@ def vllm_launch(choice: LaunchChoice, model: Model, profile: Profile, vllm: str 
     for key, value in known.config if by_flag else ():
         flags += [f"--attention-config.{key}", value]
     flags += _splits(choice.decode, choice.decode_knobs) if by_flag else []
-    not_expressed = [*_pair(choice), *_knobs(choice, by_flag)]
+    not_expressed = [*_pair(choice, profile), *_knobs(choice, by_flag)]
     page, said = _block_size(choice.page_size)
     flags += page
     not_expressed += said
@@ -114,10 +118,12 @@ def _splits(backend: str, knobs: Mapping[str, KnobValue]) -> list[str]:
     return []
 
 
-def _pair(choice: LaunchChoice) -> list[str]:
-    if choice.prefill == choice.decode:
+def _pair(choice: LaunchChoice, profile: Profile) -> list[str]:
+    decode_only = choice.decode == "trtllm_mha" and profile.compute_capability not in TRTLLM_PREFILL
+    prefill = "flashinfer" if decode_only else choice.decode
+    if choice.prefill == prefill:
         return []
-    return [f"vLLM runs one backend for both phases: prefill runs on {choice.decode}'s kernels, not {choice.prefill}'s"]
+    return [f"vLLM runs one backend for both phases: prefill runs on {prefill}'s kernels, not {choice.prefill}'s"]
 
 
 def _knobs(choice: LaunchChoice, by_flag: bool) -> list[str]:

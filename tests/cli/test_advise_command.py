@@ -46,6 +46,16 @@ def test_the_document_has_the_contracts_fields(document):
     assert document["sglang_default"]["prefill_backend"] == "fa3"
 
 
+@pytest.mark.parametrize(
+    ("load", "goal"),
+    [(["--rate", "3"], "tpot"), (["--rate", "3", "--goal", "ttft"], "ttft"), (["--concurrency", "3"], "throughput")],
+)
+def test_what_a_rate_leaves_open_counts_where_nobody_says(load, goal):
+    found = json.loads(run("--model", SMALL, "--isl", "512", "--osl", "64", *load, "--json").stdout)
+    assert found["goal"] == goal
+    assert {"tpot": "in TPOT", "ttft": "in TTFT", "throughput": "in throughput"}[goal] in found["verdict"]
+
+
 def test_choices_are_best_first(document):
     values = [(c["evidence"] == "structure", -c["tokens_per_s"]) for c in document["choices"]]
     assert values == sorted(values)

@@ -96,7 +96,7 @@ def test_a_gain_beyond_the_intervals_wins(advice):
     faster = variant(advice.default, 1.05, decode="triton")
     chosen, why = decide("throughput", [faster, default], default)
     assert chosen is faster
-    assert "by 5.0 %, beyond the intervals" in why
+    assert "by 5.0 % in throughput, beyond the intervals of attention" in why
 
 
 def test_among_equals_evidence_counts_then_what_stays_as_it_is(advice):

@@ -71,3 +71,19 @@ def test_no_counterpart(choice, model, gpu):
 def test_a_version_is_a_version():
     with pytest.raises(ValueError, match="not a version"):
         vllm_launch(LaunchChoice("fa3", "fa3"), LLAMA, device("h200"), vllm="latest")
+
+
+@pytest.mark.parametrize(
+    ("prefill", "gpu", "said"),
+    [
+        ("fa3", "h200", "prefill runs on flashinfer's kernels, not fa3's"),
+        ("trtllm_mha", "h200", "prefill runs on flashinfer's kernels, not trtllm_mha's"),
+        ("flashinfer", "h200", None),
+        ("trtllm_mha", "b200", None),
+    ],
+)
+def test_trtllm_attention_prefills_on_datacenter_blackwell_only(prefill, gpu, said):
+    plan = vllm_launch(LaunchChoice(prefill, "trtllm_mha", 64), LLAMA, device(gpu))
+    assert [text.removeprefix("vLLM runs one backend for both phases: ") for text in plan.not_expressed] == (
+        [said] if said else []
+    )
