@@ -59,8 +59,8 @@ MISREAD_KV = {
 """Backends whose kernels would misread fp8_e5m2."""
 
 TRTLLM_PREFILL = ("10.0", "10.3")
-"""Compute capabilities where vLLM prefills with TensorRT-LLM's kernels too; Hopper and sm_12x have XQA for decode, and FlashInfer's own
-kernels prefill (supports_trtllm_attention in utils/flashinfer.py)."""
+"""Compute capabilities where vLLM prefills with TensorRT-LLM's kernels too; Hopper and sm_12x have XQA for decode, and
+FlashInfer's own kernels prefill (supports_trtllm_attention in utils/flashinfer.py)."""
 
 SPLIT_KNOB = "flash_attn_max_num_splits_for_cuda_graph"
 
