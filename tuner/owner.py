@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ class Owner:
     """One worker process."""
 
     host: str
+    """Where its process id means something, see `this_host`."""
     pid: int
     started: str
     """Start time of the process in kernel ticks since boot; '' where the system does not say."""
@@ -21,7 +23,7 @@ class Owner:
     def me(cls, worker: str = "") -> "Owner":
         """This process."""
         pid = os.getpid()
-        return cls(socket.gethostname(), pid, _state(pid)[1], worker)
+        return cls(this_host(), pid, _state(pid)[1], worker)
 
     @classmethod
     def parse(cls, text: str) -> "Owner":
@@ -34,7 +36,7 @@ class Owner:
 
     def known_dead(self) -> bool:
         """Whether the process ran on this host and is gone; False where that cannot be told from here."""
-        if self.host != socket.gethostname():
+        if self.host != this_host():
             return False
         try:
             os.kill(self.pid, 0)
@@ -44,6 +46,16 @@ class Owner:
             return False
         state, started = _state(self.pid)
         return state in ("Z", "X") or started != self.started
+
+
+def this_host() -> str:
+    """Name of this host with its boot and process namespace: containers may share a name, and each counts from 1."""
+    boot = space = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+    with suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    return f"{socket.gethostname()}#{boot}.{space}"
 
 
 def _state(pid: int) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from tuner.versions import same_implementation
 MAX_ATTEMPTS = 2
 """A candidate that took its worker down this often is given up."""
 GRACE_SECONDS = 60.0
-"""A claim on another host that was not renewed for so long belongs to a dead worker."""
+"""A claim on another host that was not renewed for so long, on a clock that may be set back, is a dead worker's."""
 RESULT = "result"
 """Trial attribute that holds candidate, outcome, repeats, library version, group and record."""
 CONFIRMATION = "#confirmation"
@@ -301,7 +301,7 @@ class Session:
             return candidate not in self._mine
         if owner.host == self.owner.host:
             return owner.known_dead()
-        return age > self.grace_seconds
+        return abs(age) > self.grace_seconds
 
     def _requeue(self, key: str, number: int, *, attempt: int) -> None:
         trial = self._trial(number)

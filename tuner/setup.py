@@ -24,6 +24,8 @@ from tuner.strategy import PLANS, Effort
 from tuner.workload import Workload
 
 RECORDS = "records.jsonl"
+MAX_PREFIX = 64
+"""Longest prefix of the studies' names, in characters."""
 MAX_MODEL_JSON = 1 << 16
 """Longest config.json, in characters, that is kept in a configuration."""
 
@@ -43,6 +45,11 @@ class Options:
     """Whether other workers search the same studies."""
     dry: bool = False
     """Whether nothing is to be written: studies live in memory."""
+
+    def __post_init__(self) -> None:
+        """Check the prefix, which databases limit."""
+        if not (1 <= len(self.prefix) <= MAX_PREFIX and self.prefix.isprintable()):
+            raise ValueError(f"study={self.prefix!r} must have 1 to {MAX_PREFIX} printable characters")
 
     @property
     def storage_url(self) -> str | None:

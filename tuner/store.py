@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, PendingRollbackError, SQLAlchemyError
 
 from tuner.claims import Claims, MemoryClaims, SqlClaims, file_lock, lock_of
 
@@ -64,7 +64,7 @@ class Store:
         while True:
             try:
                 return action()
-            except (DBAPIError, StorageInternalError) as error:
+            except (DBAPIError, PendingRollbackError, StorageInternalError) as error:
                 if waited >= self.patience or not _may_pass(error):
                     raise StoreError(f"the storage {self.shown} stopped answering: {_first_line(error)}") from error
                 if waited == 0.0:
@@ -215,7 +215,10 @@ def _check_sqlite(database: str | None) -> None:
 
 
 def _may_pass(error: Exception) -> bool:
+    """Whether the database may answer later; a transaction pends where its connection was lost halfway."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+    if isinstance(cause, PendingRollbackError):
+        return True
     return isinstance(cause, DBAPIError) and (
         cause.connection_invalidated or type(cause).__name__ == "OperationalError"
     )

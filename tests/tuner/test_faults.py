@@ -160,7 +160,9 @@ def test_storage_that_cannot_work_is_refused(tmp_path: Path) -> None:
         ("nonsense", "not a URL"),
         ("sqlite://", "needs a file"),
         (f"sqlite:///{tmp_path}/missing/study.db", "does not exist"),
-        ("nodb://host/x", "no driver"),
+        ("nodb://host/x", "nodb is not supported"),
+        ("mysql://user:hidden@host/x", r"mysql://user:\*\*\*@host/x: mysql is not supported"),
+        ("postgresql+nodriver://host/x", "no driver"),
     ):
         with pytest.raises(ValueError, match=message):
             open_store(url)

@@ -1,0 +1,77 @@
+"""Which host a worker is on, and which errors of a storage pass: what a fleet rests on, without a server."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from optuna.exceptions import StorageInternalError
+from sqlalchemy.exc import PendingRollbackError
+from tuner_fakes import FakeMeasurer, answer, tools, workload
+
+from tuner.owner import Owner, this_host
+from tuner.setup import Options
+from tuner.store import Store, StoreError, file_system_of, open_store
+
+
+def test_containers_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = Owner.me()
+    gone = Owner(me.host, 2**22 + 1, "1")
+    assert gone.known_dead()
+    monkeypatch.setattr("tuner.owner.os.readlink", lambda _: "pid:[7]")
+    assert this_host() != me.host
+    assert this_host().startswith(f"{socket.gethostname()}#")
+    assert not gone.known_dead()
+    assert Owner.parse(str(me)) == me
+
+
+@pytest.mark.parametrize("shift", [-3600.0, 3600.0])
+def test_a_dead_worker_elsewhere_is_replaced_though_the_clock_was_set(tmp_path: Path, shift: float) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'study.db'}")
+    gone = FakeMeasurer(on_measure=lambda _: (_ for _ in ()).throw(RuntimeError("power cut")))
+    with pytest.raises(RuntimeError):
+        answer(workload(), tools(gone, store, owner=Owner("other-host", 1, "1", "x")))
+    now = store.claims._now  # type: ignore[attr-defined]
+    store.claims._now = now + shift  # type: ignore[attr-defined]
+    patient = tools(FakeMeasurer(), store, owner=Owner.me("y"), grace_seconds=1800.0)
+    assert answer(workload(), patient).status == "measured"
+    assert patient.recovered >= 1
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_transaction_that_pends_after_a_lost_connection_passes(wrapped: bool) -> None:
+    store = open_store(None)
+    store = Store("postgresql://host/x", store.storage, store.claims, sleep=lambda _: None)
+    left = [1, 2]
+
+    def action() -> str:
+        if left:
+            left.pop()
+            pending = PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")
+            if wrapped:
+                raise StorageInternalError from pending
+            raise pending
+        return "done"
+
+    assert store.retry(action) == "done"
+
+
+def test_a_storage_that_stays_away_is_given_up() -> None:
+    store = open_store(None)
+    store = Store("postgresql://u:hidden@host/x", store.storage, store.claims, patience=1.0, sleep=lambda _: None)
+
+    def action() -> None:
+        raise PendingRollbackError("Can't reconnect")
+
+    with pytest.raises(StoreError, match=r"u:\*\*\*@host/x stopped answering"):
+        store.retry(action)
+
+
+def test_a_mount_with_a_space_in_its_name_is_found() -> None:
+    mounts = "/dev/sda / ext4 rw 0 0\nserver:/x /mnt/my\\040data nfs4 rw 0 0\n"
+    assert file_system_of(Path("/mnt/my data/study"), mounts) == "nfs4"
+
+
+@pytest.mark.parametrize("prefix", ["", "x" * 65, "a\nb", "a\0b"])
+def test_a_prefix_that_no_database_keeps_is_refused(prefix: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="study="):
+        Options("cpu", tmp_path, prefix=prefix)
