@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from cli.errors import WrongInput
+from cli.errors import WRONG_INPUT, WrongInput, fail
 
 
 def gpus() -> list[str]:
@@ -31,7 +31,7 @@ def worker_arguments(arguments: Sequence[str], device: str, trials: int | None) 
             skip = False
         elif name in ("--device", "--trials"):
             skip = "=" not in argument
-        elif name not in ("--worker", "--json"):
+        elif name != "--worker":
             out.append(argument)
     part = [] if trials is None else ["--trials", str(trials)]
     return [*out, "--device", device, "--worker", *part]
@@ -48,4 +48,8 @@ def run_workers(arguments: Sequence[str], trials: int | None) -> int:
         )
         for i, device in enumerate(devices)
     ]
-    return max(abs(worker.wait()) for worker in workers)
+    codes = {device: worker.wait() for device, worker in zip(devices, workers, strict=True)}
+    for device, code in codes.items():
+        if code < 0:
+            fail(f"the worker on {device} was ended by signal {-code}; what it measured is kept, run it again")
+    return max(WRONG_INPUT if code < 0 else code for code in codes.values())

@@ -21,6 +21,8 @@ class DtypeChoice:
     """Dtype to the latency of the first backend's default call."""
 
     def __str__(self) -> str:
+        if not self.seconds:
+            return f"dtype {self.dtype}: no decode call could be measured to choose by"
         times = ", ".join(f"{dtype} {1e3 * s:.2f} ms" for dtype, s in self.seconds.items())
         return f"dtype {self.dtype}, chosen by measuring one decode call ({times})"
 

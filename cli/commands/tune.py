@@ -63,16 +63,19 @@ def tune(
     from tuner.plan import plan_run
     from tuner.presence import presence
     from tuner.setup import Options, device_profile, first_device, make_provenance
+    from tuner.store import open_store
     from tuner.tune import NothingRuns, check_folder, check_new
     from tuner.tune import tune as run
 
     budget = Budget(trials, budget_seconds)
-    if device == "all":
-        end_all(run_workers(sys.argv[1:], trials))
-        return
     check_input(model, batch_spec or [], backend or [])
     device = device or first_device()
     options = Options(device, Path(out), storage, study, effort, seed, worker=worker, dry=plan_only)
+    if storage and not plan_only:
+        open_store(storage, wait=worker).close()
+    if device == "all":
+        end_all(run_workers(sys.argv[1:], trials))
+        return
     asked = Asked(model, tuple(batch_spec or ()), tp, page_size, kv_cache_dtype, dtype)
     if not plan_only:
         check_folder(options.out)

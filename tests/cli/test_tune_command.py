@@ -208,6 +208,7 @@ def test_plan_only_runs_and_writes_nothing(tmp_path: Path, capsys: pytest.Captur
         (["--model", "/nonexistent"], "nonexistent"),
         (["--batch-spec", "nonsense"], "nonsense"),
         (["--storage", "nonsense"], "not a URL"),
+        (["--study", ""], "study="),
         (["--backend", "fa33"], "fa3"),
         (["--tp", "7"], "multiple of tp"),
         (["--batch-spec", "4000q1s1024k"], "memory"),
