@@ -109,7 +109,7 @@ def _metric(advice: Advice, metric: Metric, words: str) -> XYChart:
     return XYChart(
         name=f"service-{name}",
         title=title,
-        alt=f"{words}: best {best[1].name} with {best[0]:.4g} {unit}",
+        alt=f"{words}: best {_label(advice, best[1])} with {best[0]:.4g} {unit}",
         x=Axis("", ticks=ticks, span=(-0.5, len(chosen) - 0.5)),
         y=Axis(unit),
         series=(series,),
@@ -133,7 +133,8 @@ def _curves(found: Sequence[Point], words: str) -> XYChart:
         series.append(Series(name, x, y, colour_of(decode), symbol=symbols[i % len(symbols)], hover=hover))
     best = front(found)
     x, y = tuple(p.ttft_seconds * 1e3 for p in best), tuple(p.tokens_per_s for p in best)
-    series.append(Series("best of all pairs", x, y, "ink", "dash"))
+    measured = any(p.choice.measured for p in best)
+    series.append(Series("best of the measured pairs" if measured else "best of all pairs", x, y, "ink", "dash"))
     every = [(p.ttft_seconds * 1e3, p.tokens_per_s) for p in found]
     xs, ys = [x for x, _ in every], [y for _, y in every]
     return XYChart(
