@@ -30,7 +30,7 @@ class Standing:
 
 def standings(workloads: Sequence[Workload]) -> list[Standing]:
     """Rank backends that ran at least half of the contested workloads, smallest loss first."""
-    contested = [w for w in workloads if len(w.defaults) > 1]
+    contested = _contested(workloads)
     ratios: dict[str, list[float]] = defaultdict(list)
     for w in contested:
         fastest = min(r.measured for r in w.defaults.values())
@@ -44,6 +44,17 @@ def standings(workloads: Sequence[Workload]) -> list[Standing]:
     return sorted(found, key=lambda s: s.loss)
 
 
+def too_rare(workloads: Sequence[Workload]) -> list[str]:
+    """Name the backends that ran fewer than half of the contested workloads, and so have no standing."""
+    contested = _contested(workloads)
+    runs = Counter(backend for w in contested for backend in w.defaults)
+    return sorted(backend for backend, count in runs.items() if 2 * count < len(contested))
+
+
+def _contested(workloads: Sequence[Workload]) -> list[Workload]:
+    return [w for w in workloads if len(w.defaults) > 1]
+
+
 def answer(source: Source) -> str:
     """Say in one sentence which backends to use, and why."""
     return _tuned(source) if source.configurations else _recorded(source)
@@ -51,8 +62,9 @@ def answer(source: Source) -> str:
 
 def details(source: Source) -> str:
     """Say how clear the answer is, and what binds."""
-    parts = []
+    parts, rare = [], set[str]()
     for phase in ("extend", "decode"):
+        rare |= set(too_rare([w for w in source.workloads if w.batch.phase == phase]))
         ranked = standings([w for w in source.workloads if w.batch.phase == phase])
         if len(ranked) > 1:
             first, second = ranked[:2]
@@ -62,6 +74,8 @@ def details(source: Source) -> str:
                 f"For {PHASE_NAMES[phase]}, {first.backend} is the fastest in {percent(first.wins, 0)} of "
                 f"{first.workloads} workloads and on average {clear} {second.backend}."
             )
+    if rare:
+        parts.append(f"Measured on too few of these workloads to be compared here: {', '.join(sorted(rare))}.")
     return " ".join([*parts, binding(source)]).strip()
 
 

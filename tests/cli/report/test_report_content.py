@@ -8,7 +8,7 @@ from report_fakes import GQA, SPLITS
 
 from cli.errors import AnswerIsNo, WrongInput
 from cli.report.accuracy import accuracy_chart, judged
-from cli.report.answer import answer, standings
+from cli.report.answer import answer, details, standings, too_rare
 from cli.report.charts import GridChart, TimelineChart, XYChart, log_ticks
 from cli.report.choices import rejected_table, winners_table
 from cli.report.roofline import roofline
@@ -37,6 +37,15 @@ def test_standings_by_hand(source):
     decode = [w for w in source.workloads if w.batch.phase == "decode"]
     first = standings(decode)[0]
     assert (first.backend, first.loss, first.wins, first.workloads) == ("flashinfer", 0.0, 1.0, 6)
+
+
+def test_backends_with_too_few_runs_are_named(source):
+    assert "too few" not in details(source)
+    contested = [w for w in source.workloads if len(w.defaults) > 1]
+    default = next(iter(contested[0].defaults.values()))
+    first = replace(contested[0], rows=(*contested[0].rows, replace(default, backend="flex_attention")))
+    assert too_rare([first, *contested[1:]]) == ["flex_attention"]
+    assert all(s.backend != "flex_attention" for s in standings([first, *contested[1:]]))
 
 
 def test_damage_is_told(source):
