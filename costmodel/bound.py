@@ -55,7 +55,7 @@ def _limit(call: Call, plan: Plan, timing: Timing, bound: Bound) -> str:
         case "memory":
             return f"{bytes_text(plan.all_dram_bytes)} at {plan.all_dram_bytes / seconds / 1e12:.2f} TB/s"
         case "compute":
-            return f"{call.work.flops / 1e9:.1f} GFLOP at {call.work.flops / seconds / 1e12:.0f} TFLOP/s"
+            return f"{call.work.flops / 1e9:.1f} GFLOP at {rate_text(call.work.flops / seconds)}"
         case "softmax":
             return f"{call.work.exps / 1e6:.0f} M exponentials hide the matrix products"
         case "host":
@@ -68,6 +68,13 @@ def _limit(call: Call, plan: Plan, timing: Timing, bound: Bound) -> str:
                 "work outside the tiles": timing.overhead,
             }
             return f"{max(parts, key=lambda name: parts[name])} is longest"
+
+
+def rate_text(flops_per_s: float) -> str:
+    """Give a matrix rate as `616 TFLOP/s`, below one of them in GFLOP/s."""
+    if flops_per_s < 1e12:
+        return f"{flops_per_s / 1e9:.3g} GFLOP/s"
+    return f"{flops_per_s / 1e12:.0f} TFLOP/s"
 
 
 def bytes_text(n: float) -> str:

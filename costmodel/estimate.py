@@ -10,6 +10,7 @@ from costmodel.plan import Plan
 from costmodel.prediction import Prediction
 from costmodel.regime import regimes_of
 from costmodel.timing import Timing, time_plan
+from costmodel.work import INDEX_DTYPE
 
 
 def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
@@ -31,7 +32,7 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
         low=min(max(seconds * low, limit), max(seconds, limit)),
         high=max(seconds, limit) * high,
         plan_seconds=emulator.plan_seconds + emulator.plan_request_seconds * call.batch.size,
-        eager_seconds=max(emulator.host_seconds, seconds),
+        eager_seconds=max(emulator.host_seconds, seconds, limit),
         bound=bound,
         num_splits=plan.num_splits,
         waves=plan.job_count / (call.machine.sms * plan.slots_per_sm),
@@ -64,7 +65,9 @@ def time_call(emulator: Emulator, machine: Machine, plan: Plan) -> tuple[Timing,
 def limit_seconds(call: Call) -> float:
     """Least time that the device's peaks allow, at boost clock."""
     work, machine = call.work, call.machine
-    return max(work.bytes / machine.memory_bytes_per_s, work.flops / fastest_rate(call.attention, machine))
+    rate = fastest_rate(call.attention, machine)
+    indexer = work.indexer_flops / max(rate, machine.matrix_rate(INDEX_DTYPE))
+    return max(work.bytes / machine.memory_bytes_per_s, (work.flops - work.indexer_flops) / rate + indexer)
 
 
 def fastest_rate(attention: Attention, machine: Machine) -> float:

@@ -72,6 +72,10 @@ class Plan:
     """Launches that follow this one."""
     extra_seconds: float = 0.0
     """Preparation inside the call that does not depend on the tiles."""
+    extra_memory_seconds: float = 0.0
+    """Loads before the tiles, such as an indexer's keys, at the peak bandwidth."""
+    extra_compute_seconds: float = 0.0
+    """Matrix products before the tiles, at their peak rate."""
     workspace_bytes: int = 0
     assigned: tuple[Assigned, ...] = ()
     """Where the library assigns work to CTAs itself instead of launching jobs in order."""

@@ -132,8 +132,8 @@ def time_loads(plan: Plan, loads: list[tuple[float, int]], machine: Machine, p: 
     return Timing(
         floor=p.floor_seconds,
         latency=latency,
-        memory=memory,
-        compute=compute * (1 - exp_share),
+        memory=memory + plan.extra_memory_seconds / p.dram_fraction,
+        compute=compute * (1 - exp_share) + plan.extra_compute_seconds / p.matrix_fraction,
         softmax=compute * exp_share,
         merge=_merge(plan, p),
         overhead=_overhead(plan, machine, p),

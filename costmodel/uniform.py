@@ -45,7 +45,8 @@ def uniform_plans(backend: str, call: Call, plan: Plan, sizes: Ints, lens: Ints)
     """
     if backend in STRUCTURES:
         return _structural(STRUCTURES[backend], call, plan, sizes, lens)
-    if call.attention.is_latent:
+    loaded_again = plan.unit_count > call.attention.num_kv_heads * call.batch.size
+    if call.attention.is_latent or loaded_again:
         return None
     match plan.variant:
         case "decode" if "pack_gqa" in call.knobs:

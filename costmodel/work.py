@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.batch import Batch
 
-INDEX_KEY_BYTES = 1.0
-"""Bytes of one element of a sparse model's index keys (fp8)."""
+INDEX_DTYPE = "fp8_e4m3"
+"""Dtype of a sparse model's index queries and keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Work:
     o_bytes: float
     indexer_bytes: float = 0.0
     """Index keys that a sparse model's indexer reads."""
+    indexer_flops: float = 0.0
+    """FLOPs of a sparse model's indexer, part of `flops`; in fp8."""
 
     @property
     def bytes(self) -> float:
@@ -79,19 +81,20 @@ def count_work(attention: Attention, batch: Batch, groups: Requests | None = Non
     exps = float(heads * pairs * (2 if attention.logit_soft_cap else 1))
     if attention.sinks:
         exps += heads * total_q
-    indexer_bytes = 0.0
+    indexer_bytes = indexer_flops = 0.0
     if attention.indexer_heads and attention.indexer_head_dim:
-        flops += 2.0 * attention.indexer_heads * attention.indexer_head_dim * full_pairs
-        indexer_bytes = full_tokens * attention.indexer_head_dim * INDEX_KEY_BYTES
+        indexer_flops = 2.0 * attention.indexer_heads * attention.indexer_head_dim * full_pairs
+        indexer_bytes = full_tokens * attention.indexer_head_dim * DTYPE_BYTES[INDEX_DTYPE]
     return Work(
         pairs=pairs,
         kv_tokens=tokens,
-        flops=flops,
+        flops=flops + indexer_flops,
         exps=exps,
         q_bytes=total_q * heads * attention.head_dim * item,
         kv_bytes=tokens * attention.kv_bytes_per_token,
         o_bytes=total_q * heads * attention.value_dim * item,
         indexer_bytes=indexer_bytes,
+        indexer_flops=indexer_flops,
     )
 
 

@@ -36,7 +36,7 @@ def plan_sdpa(call: Call) -> Plan:
             merges = (form == "cascade" and kv > q) + (splits > 1)
             calls += count * (CALLS_PER_REQUEST + merges * CALLS_PER_MERGE)
         jobs.extend((count * attention.num_qo_heads * splits, max(n / splits, 1.0)) for n in tiles)
-    return _plan(call, jobs, calls, gathered)
+    return _plan(call, jobs, (QUERY_BLOCK, calls), gathered)
 
 
 def plan_flex(call: Call) -> Plan:
@@ -49,17 +49,19 @@ def plan_flex(call: Call) -> Plan:
         tiles = query_tiles(attention, kv if square else q, kv, (rows, keys), 1)
         jobs.extend((count * attention.num_qo_heads, n) for n in tiles)
     calls = CALLS_PER_BATCH + (CALLS_PER_REQUEST * batch.size if form == "per_request" else CALLS_PER_REQUEST)
-    return _plan(call, jobs, calls, call.work.kv_bytes)
+    return _plan(call, jobs, (rows, calls), call.work.kv_bytes)
 
 
 def _full(q: int, kv: int) -> list[int]:
     return [ceil_div(kv, KEY_BLOCK)] * ceil_div(q, QUERY_BLOCK)
 
 
-def _plan(call: Call, jobs: list[Job], calls: int, gathered_bytes: float) -> Plan:
+def _plan(call: Call, jobs: list[Job], launched: tuple[int, int], gathered_bytes: float) -> Plan:
+    """Describe the jobs, made by `launched`: query rows of a block and library calls."""
     attention, machine = call.attention, call.machine
+    block_rows, calls = launched
     packed = call.knobs.get("pack_gqa") is True
-    rows = min(QUERY_BLOCK, max(call.batch.q_lens))
+    rows = min(block_rows, max(call.batch.q_lens))
     width = attention.head_dim + attention.value_dim
     units = sum(count for count, _ in jobs)
     blocks = count_of(ceil_div(units, attention.num_qo_heads), "block")

@@ -1,5 +1,6 @@
 """Backends whose kernels cannot be measured here: their published tiles and split rule, one row each."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -8,6 +9,7 @@ from costmodel.call import Call
 from costmodel.machine import Machine
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
 from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+from costmodel.work import INDEX_DTYPE
 
 ONE_QUERY_TILE = 128
 """Rows that one accumulator of the matrix units has."""
@@ -70,38 +72,37 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         rows *= 2
     if not few and not structure.packs_extend:
         group, heads = 1, attention.num_qo_heads
-    tiles = []
+    tiles: list[tuple[int, int]] = []
     for q, kv, count in call.requests:
-        seen = min(kv, attention.top_k * attention.block) if attention.top_k else kv
-        tiles.append((query_tiles(attention, min(q, seen), seen, (rows, keys), group), count))
-    units = heads * sum(len(t) * count for t, count in tiles)
-    longest = max(max(t) for t, _ in tiles)
+        if attention.top_k:
+            tiles += [(n, c * count) for n, c in _selected_tiles(attention, (q, kv), (rows, keys), group)]
+        else:
+            tiles += [(n, count) for n in reversed(query_tiles(attention, q, kv, (rows, keys), group))]
+    units = heads * sum(count for _, count in tiles)
+    longest = max(n for n, _ in tiles)
     able = machine.capability >= structure.splits_from
     splits = _splits(structure, call, units, longest * keys) if few and able else 1
     splits = 1 if longest < structure.least_tiles else min(splits, longest, structure.most)
     if able and call.knobs.get("num_splits"):
         splits = min(call.number("num_splits"), longest)
-    jobs: list[Job] = []
-    for counts, count in tiles:
-        for n in reversed(counts):
-            jobs.extend(split_jobs(n, splits, heads * count))
+    jobs: list[Job] = [job for n, count in tiles for job in split_jobs(n, splits, heads * count)]
     fp8 = structure.quantizes_queries and attention.kv_dtype.startswith("fp8")
-    products = replace(attention, dtype=attention.kv_dtype) if fp8 else attention
-    tile = tile_work(machine, products, rows, keys, batch.page_size)
+    computed = replace(attention, dtype=attention.kv_dtype) if fp8 else attention
+    tile = tile_work(machine, computed, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     out_rows = float(batch.total_q * attention.num_qo_heads)
     row_bytes = partial_row_bytes(attention)
     visits = units / (attention.num_kv_heads * batch.size)
-    indexer = call.work.indexer_bytes / machine.memory_bytes_per_s if attention.indexer_heads else 0.0
+    scattered = attention.top_k is not None and max(batch.q_lens) > 1
+    running = call.work.kv_bytes if scattered else longest * tile.bytes * attention.num_kv_heads
+    loads, products = _indexer(call)
     return Plan(
         variant="decode" if few else "extend",
         kernel=kernel_name(attention),
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=structure.slots,
-        dram_bytes=dram_bytes(
-            call.work, total * tile.bytes, visits, longest * tile.bytes * attention.num_kv_heads, machine
-        ),
+        dram_bytes=dram_bytes(call.work, total * tile.bytes, visits, running, machine),
         units=f"{count_of(heads, 'KV head')} x {count_of(units // heads, 'query tile')}",
         unit_count=units,
         num_splits=splits,
@@ -110,10 +111,34 @@ def plan_of(structure: Structure, call: Call) -> Plan:
         partial_rows=out_rows * splits if splits > 1 else 0.0,
         partial_row_bytes=row_bytes,
         requests=batch.size,
-        extra_seconds=indexer,
+        extra_memory_seconds=loads if loads > products else 0.0,
+        extra_compute_seconds=0.0 if loads > products else products,
         workspace_bytes=int(out_rows * splits * row_bytes) if splits > 1 else 0,
         splittable=structure.splits == "fill" and able,
     )
+
+
+def _selected_tiles(
+    attention: Attention, lens: tuple[int, int], tile: tuple[int, int], group: int
+) -> Iterator[tuple[int, int]]:
+    """Give `(KV tiles, query tiles)`, longest first: each token has its own selection, so that no tile holds two."""
+    (q, kv), (rows, keys) = lens, tile
+    selected, per_token = (attention.top_k or 0) * attention.block, ceil_div(group, rows)
+    if not attention.causal:
+        yield ceil_div(min(kv, selected), keys), per_token * q
+        return
+    whole = min(q, max(0, kv + 1 - selected))
+    if whole:
+        yield ceil_div(selected, keys), per_token * whole
+    first, last = kv - q + 1, kv - whole
+    for n in range(ceil_div(last, keys), (first - 1) // keys, -1):
+        yield n, per_token * (min(last, n * keys) - max(first - 1, (n - 1) * keys))
+
+
+def _indexer(call: Call) -> tuple[float, float]:
+    """Seconds to load the index keys and to multiply them, at the device's peaks."""
+    work, machine = call.work, call.machine
+    return work.indexer_bytes / machine.memory_bytes_per_s, work.indexer_flops / machine.matrix_rate(INDEX_DTYPE)
 
 
 def _extend_tile(structure: Structure, attention: Attention, machine: Machine) -> tuple[int, int]:

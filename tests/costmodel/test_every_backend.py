@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from costmodel import Attention, Batch, load_model, predict
+from costmodel.backends.structural import STRUCTURES, plan_of
 from costmodel.call import Call
 from costmodel.compat import backend_names
 from costmodel.estimate import limit_seconds
@@ -48,6 +51,31 @@ HOMES: dict[str, tuple[Attention, str]] = {
 PAGES = {"ascend": 128, "minicpm_flashattn": 1, "minicpm_flashinfer": 1}
 SLOWEST = 40
 """Times the device's limit beyond which an estimate of a full batch would be a mistake of units or structure."""
+
+
+def test_a_sparse_prefill_walks_the_selection_of_every_token():
+    """The indexer scores all pairs, in fp8; each token attends to its own 2,048 keys, one token a tile."""
+    batch, machine = Batch.extend([8192], [65536], page_size=64), machine_of(device("h200"))
+    call = Call(DSA, batch, machine, {})
+    plan = plan_of(STRUCTURES["dsa"], call)
+    assert plan.total_tiles * plan.tile.keys * plan.tile.rows == 8192 * 128 * 2048
+    pairs = 8192 * (65536 - 8192) + 8192 * 8193 // 2
+    assert plan.extra_compute_seconds == 2 * 64 * 128 * pairs / machine.matrix_rate("fp8_e4m3")
+    p = predict(DSA, batch, backend="dsa", profile=device("h200"))
+    assert p.bound == "compute"
+    assert "limit" not in p.breakdown
+
+
+@given(
+    q=st.integers(1, 300), prefix=st.integers(0, 400), top_k=st.integers(1, 400), group=st.sampled_from([1, 16, 128])
+)
+def test_selections_are_counted_token_by_token(q, prefix, top_k, group):
+    attention = Attention.sparse(Attention.mla(group), top_k=top_k)
+    call = Call(attention, Batch.extend([q], [prefix + q]), machine_of(device("h200")), {})
+    plan, rows = plan_of(STRUCTURES["dsa"], call), STRUCTURES["dsa"].extend[0]
+    keys, copies = plan.tile.keys, -(-group // rows)
+    assert plan.total_tiles == copies * sum(-(-min(top_k, p) // keys) for p in range(prefix + 1, prefix + q + 1))
+    assert plan.job_count == copies * q
 
 
 def test_the_names_are_sglangs_24():

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from costmodel import Attention, Batch
+from costmodel import Attention, Batch, Incompatible, predict
 from costmodel.backends.attnroof_tile import choose_tile
 from costmodel.backends.attnroof_triton import plan
 from costmodel.call import Call
@@ -73,3 +73,19 @@ def test_default_tile_covers_the_cases_above() -> None:
     batch = Batch.decode([4096] * 4, page_size=64)
     tiles = {name: default_tile(layer, batch, target=HOPPER) for name, layer in LAYERS.items() if name != "expanded"}
     assert len(set(tiles.values())) >= 5
+
+
+@pytest.mark.parametrize(
+    ("attention", "gpu", "says"),
+    [
+        (Attention(8, 2, 128, kv_dtype="nvfp4"), "h200", "nvfp4"),
+        (Attention(8, 2, 128, kv_dtype="fp16"), "h200", "fp16"),
+        (Attention(8, 2, 128, dtype="fp8_e4m3", kv_dtype="fp8_e4m3"), "h200", "queries"),
+        (Attention(8, 2, 100), "h200", "multiples of 8"),
+        (Attention(8, 2, 128, v_head_dim=512), "h200", "512"),
+        (Attention(8, 2, 128, kv_dtype="fp8_e4m3"), "a100", "8.9"),
+    ],
+)
+def test_what_the_kernels_do_not_take_is_rejected(attention, gpu, says):
+    with pytest.raises(Incompatible, match=says):
+        predict(attention, Batch.decode([64] * 8, page_size=32), backend="attnroof_triton", profile=load_profile(gpu))

@@ -70,6 +70,17 @@ def test_backends_by_structure_equal_predict(backend, gpu, attention, page, pair
     assert found == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("backend", ["triton", "fa3", "flashinfer"])
+def test_groups_that_fill_several_tiles_load_kv_again(backend):
+    attention, pairs = Attention(640, 5, 128), [(255, 60000), (3, 5000)]
+    found = sweep(attention, pairs, backend=backend, profile=device(), page_size=64)
+    expected = [
+        predict(attention, Batch.decode([kv] * n, page_size=64), backend=backend, profile=device()).seconds
+        for n, kv in pairs
+    ]
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
 def test_windows_and_latents_are_estimated_too():
     pairs = [(4, 100), (4, 5000)]
     for attention in (Attention(16, 16, 64, sliding_window=256), Attention.mla(16)):

@@ -28,6 +28,16 @@ def test_single_steps_cost_most() -> None:
     assert seconds(LONG, sdpa="math") > 10 * seconds(LONG, sdpa="flash") > 10 * seconds(LONG, sdpa="cudnn")
 
 
+def test_larger_query_blocks_are_not_less_work_on_a_cpu() -> None:
+    profile = device("cpu-amd-epyc-f25m17-2c")
+    batch = Batch.extend([4096] * 4, [4096] * 4)
+    own, large = (
+        predict(Attention(12, 2, 128), batch, backend="flex_attention", profile=profile, knobs=knobs).seconds
+        for knobs in ({}, {"block_m": 1024})
+    )
+    assert large >= own
+
+
 def test_padding_saves_launches_of_equal_requests_and_loses_on_unequal_ones() -> None:
     """137.3 and 116.3 us recorded for four equal requests, 739.3 and 1244.3 us for eight unequal ones."""
     equal = Batch.decode([7609] * 4, page_size=64)
