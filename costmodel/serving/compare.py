@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from costmodel.serving.arrivals import ClosedLoop, Lengths, OpenLoop, synthetic
+from costmodel.serving.arrivals import LARGEST_CV, SMALLEST_CV, ClosedLoop, Lengths, OpenLoop, synthetic
 from costmodel.serving.load import Load
 from costmodel.serving.lookup import StepLookup
 from costmodel.serving.memory import memory_of
@@ -120,7 +120,8 @@ def _apart(steps: StepModel, lengths: Lengths, concurrency: int) -> Mapping[str,
 def _requests(result: BenchResult, lengths: Lengths) -> Iterator[Request]:
     """Give requests as the benchmark sent them, with their own lengths where the file has them."""
     count = min(result.completed, MOST_REQUESTS)
-    drawn = synthetic(lengths, count, seed=0, rate=result.rate, cv=1 / math.sqrt(result.burstiness))
+    cv = min(1 / math.sqrt(result.burstiness), LARGEST_CV)
+    drawn = synthetic(lengths, count, seed=0, rate=result.rate, cv=cv if cv >= SMALLEST_CV else 0.0)
     if not result.lengths:
         yield from drawn
         return
@@ -140,8 +141,8 @@ def explain(comparison: Comparison, facts: Mapping[str, bool | None], layers: in
     step = comparison.prefill if figure.name == "TTFT" else comparison.decode
     slower = (figure.measured > figure.predicted) == (figure.name != "output tokens/s")
     direction = "slower" if slower else "faster"
-    off = 100 * abs(figure.measured / figure.predicted - 1)
-    said = [f"{figure.name} is furthest off: measured {direction} by {off:.0f} %"]
+    off = f"{100 * abs(figure.error):.0f} % {'above' if figure.error > 0 else 'below'}"
+    said = [f"{figure.name} is furthest off: predicted {off} what was measured; the server was {direction}"]
     doubtful = max(step.parts.items(), key=lambda item: item[1].high - item[1].low)
     name, part = doubtful
     span = f"{part.low * 1e3:.2f}-{part.high * 1e3:.2f} ms of {step.seconds * 1e3:.2f} ms, from {part.evidence}"

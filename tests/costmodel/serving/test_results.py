@@ -131,9 +131,16 @@ def test_the_largest_difference_is_named_with_its_likely_cause():
     slow = compare(steps(), one({**SGLANG, "mean_tpot_ms": 50.0, "output_throughput": 960.0}))
     assert slow.largest.name == "TPOT"
     said = explain(slow, {"cuda_graph": False, "backend_known": True}, 32)
-    assert said[0].startswith("TPOT is furthest off: measured slower by")
+    assert said[0].startswith("TPOT is furthest off: predicted")
+    assert said[0].endswith("% below what was measured; the server was slower")
     assert any("CUDA graphs were off" in text for text in said)
     assert any("nothing tells which backend ran" in text for text in explain(slow, {}, 32))
+
+
+@pytest.mark.parametrize("burstiness", [1e-9, 1e9])
+def test_gaps_of_any_burstiness_are_drawn(burstiness):
+    even = {**VLLM, "burstiness": burstiness}
+    assert compare(steps(), one(even)).figures[0].predicted > 0
 
 
 def test_equal_requests_may_run_in_step_or_apart():
