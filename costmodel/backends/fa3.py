@@ -41,7 +41,7 @@ def plan(call: Call) -> Plan:
     heads = attention.num_qo_heads // group
     per_request = _tiles_of_requests(call, (tile_m, tile_n), group)
     most_m, most_n = max(len(t) for t, _, _ in per_request), max(max(t) for t, _, _ in per_request)
-    static = call.number("num_splits") or static_splits(call, heads, most_m, most_n)
+    static = call.number("num_splits") or static_splits(call, heads, most_m, loaded_tiles(call, (tile_m, tile_n)))
     if static == 1 and machine.capability[0] == BEFORE_HOPPER:
         tile_m, tile_n = tile_size(attention, machine.capability, split=False)
         per_request = _tiles_of_requests(call, (tile_m, tile_n), group)
@@ -179,6 +179,12 @@ def static_splits(call: Call, heads: int, m_tiles: int, n_tiles: int) -> int:
     if n_tiles <= WHOLE_TILES:
         return 1
     return efficient_splits(units, call.machine.sms, min(MAX_SPLITS, call.machine.sms, n_tiles))
+
+
+def loaded_tiles(call: Call, tile: tuple[int, int]) -> int:
+    """KV tiles that the host takes one query tile to load: under a window its width and one tile of queries."""
+    longest, window = max(call.batch.kv_lens), call.attention.sliding_window
+    return ceil_div(longest if window is None else min(longest, window + tile[0]), tile[1])
 
 
 @lru_cache(maxsize=65536)
