@@ -61,7 +61,7 @@ def ingest(
     rows = []
     for file in files:
         for result in read_results(lines_of(file), file):
-            facts = given or result.server or nothing_known()
+            facts = given or result.server or nothing_known(result.engine)
             kv = facts.kv_cache_dtype or kv_cache_dtype
             asked = Asked(loaded, profile, Parallel(facts.tp or tp), facts.page_size, kv)
             rows.append(compared(asked, result, facts))
@@ -93,11 +93,12 @@ def server_facts(log: str | None, arguments: str | None) -> "ServerFacts | None"
     return found
 
 
-def nothing_known() -> "ServerFacts":
+def nothing_known(engine: str) -> "ServerFacts":
     """What is known of a server that told nothing."""
     from costmodel.serving.server_facts import ServerFacts
 
-    return ServerFacts("nothing tells: SGLang's own choice is assumed")
+    need = ", which need not be vLLM's" if engine == "vllm" else ""
+    return ServerFacts(f"nothing tells: SGLang's own choice is assumed{need}")
 
 
 def compared(asked: "Asked", result: "BenchResult", facts: "ServerFacts") -> Ingested:
@@ -116,7 +117,7 @@ def compared(asked: "Asked", result: "BenchResult", facts: "ServerFacts") -> Ing
         page = facts.page_size or default.page_size
     steps = StepModel(asked.deployment(prefill, decode, page))
     try:
-        comparison = compare(steps, result, policy_for(steps, facts))
+        comparison = compare(steps, result, policy_for(steps, facts, result.engine))
     except Incompatible as error:
         raise AnswerIsNo(f"{result.where}: {error}; is --gpu the device that it ran on?") from None
     in_step = result.concurrency is not None and result.rate is None and not (result.spread or result.lengths)
@@ -125,8 +126,8 @@ def compared(asked: "Asked", result: "BenchResult", facts: "ServerFacts") -> Ing
     return Ingested(result, facts, prefill, decode, comparison, explanation)
 
 
-def policy_for(steps: "StepModel", facts: "ServerFacts") -> "Policy":
-    """Give the scheduler's settings as the server had them."""
+def policy_for(steps: "StepModel", facts: "ServerFacts", engine: str) -> "Policy":
+    """Give the scheduler's settings as the server had them; vLLM decodes inside prefill steps unless it says not to."""
     from costmodel.serving import memory_of
     from costmodel.serving.policy import policy_of
 
@@ -135,7 +136,7 @@ def policy_for(steps: "StepModel", facts: "ServerFacts") -> "Policy":
         policy,
         ignore_eos=True,
         chunked_prefill_size=facts.chunked_prefill_size or policy.chunked_prefill_size,
-        mixed_chunk=bool(facts.mixed_chunk),
+        mixed_chunk=engine == "vllm" if facts.mixed_chunk is None else facts.mixed_chunk,
     )
 
 

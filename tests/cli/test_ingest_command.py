@@ -51,6 +51,16 @@ def test_every_run_is_compared(files):
         assert row["explanation"]
 
 
+def test_vllm_decodes_inside_prefill_steps(files):
+    def waits(*args):
+        figures = json.loads(run(files[1], *args, "--json").stdout)[0]["figures"]
+        return {f["name"]: f["predicted"] for f in figures}["ttft_ms"]
+
+    fa3 = "--attention-backend fa3"
+    assert waits() == waits("--server-args", f"{fa3} --enable-mixed-chunk")
+    assert waits() != waits("--server-args", f"{fa3} --enable-mixed-chunk=false")
+
+
 def test_what_ran_is_taken_from_the_result_the_log_or_the_arguments(files):
     assert json.loads(run(files[0], "--json").stdout)[0]["decode_backend"] == "flashinfer"
     assert json.loads(run(files[1], "--json").stdout)[0]["decode_backend"] == "fa3"
@@ -63,7 +73,7 @@ def test_a_table_is_printed_otherwise(files):
     result = run(files[1])
     assert result.exit_code == 0
     assert "ttft_ms" in result.stdout
-    assert "ran with fa3 (nothing tells: SGLang's own choice is assumed)" in result.stdout
+    assert "ran with fa3 (nothing tells: SGLang's own choice is assumed, which need not be vLLM's)" in result.stdout
     assert "is furthest off" in result.stdout
 
 
