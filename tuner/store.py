@@ -1,6 +1,7 @@
 """Where studies live: a storage URL opened with what Optuna leaves out (claims, retries, refusals)."""
 
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -215,10 +216,16 @@ def _check_sqlite(database: str | None) -> None:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the database may answer later; a transaction pends where its connection was lost halfway."""
+    """Whether the database may answer later.
+
+    A transaction pends where its connection was lost halfway; of SQLite's troubles (a full disk, a file that is gone)
+    only a lock ends by itself.
+    """
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     if isinstance(cause, PendingRollbackError):
         return True
+    if isinstance(cause, DBAPIError) and isinstance(cause.orig, sqlite3.Error):
+        return "locked" in str(cause.orig)
     return isinstance(cause, DBAPIError) and (
         cause.connection_invalidated or type(cause).__name__ == "OperationalError"
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.errors import AnswerIsNo
+from cli.errors import AnswerIsNo, WrongInput
 from cli.options import JsonOption
 from cli.output import print_table, stdout_console, write_json
 
@@ -30,6 +30,8 @@ def diff(
         write_json(diff_json(before, after, differences))
     else:
         print_differences(before, after, differences)
+    if differences and all(d.ratio is None for d in differences):
+        raise WrongInput(f"nothing was compared: no call is in both {a} and {b}")
     slower = [d for d in differences if d.change == "slower"]
     if fail_on_slower and slower:
         raise AnswerIsNo(f"{len(slower)} calls are slower; the worst: {slower[0].key} x {slower[0].ratio:.2f}")

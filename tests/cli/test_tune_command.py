@@ -372,3 +372,11 @@ def test_without_batches_the_model_chooses_them(tmp_path: Path, capsys: pytest.C
     plan = json.loads(capsys.readouterr().out)
     assert {p["phase"] for p in plan} == {"extend", "decode", "verify"}
     assert len(plan) <= 18
+
+
+def test_diff_of_what_has_nothing_in_common_is_no_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(tmp_path) == 0
+    assert run("diff", str(saved(tmp_path)), str(tmp_path / "records.jsonl")) == 2
+    assert "no call is in both" in capsys.readouterr().err

@@ -1,11 +1,12 @@
 """Which host a worker is on, and which errors of a storage pass: what a fleet rests on, without a server."""
 
 import socket
+import sqlite3
 from pathlib import Path
 
 import pytest
 from optuna.exceptions import StorageInternalError
-from sqlalchemy.exc import PendingRollbackError
+from sqlalchemy.exc import OperationalError, PendingRollbackError
 from tuner_fakes import FakeMeasurer, answer, tools, workload
 
 from tuner.owner import Owner, this_host
@@ -75,3 +76,19 @@ def test_a_mount_with_a_space_in_its_name_is_found() -> None:
 def test_a_prefix_that_no_database_keeps_is_refused(prefix: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="study="):
         Options("cpu", tmp_path, prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "waits"),
+    [("database is locked", True), ("database or disk is full", False), ("unable to open database file", False)],
+)
+def test_of_what_befalls_sqlite_only_a_lock_is_waited_for(trouble: str, waits: bool) -> None:
+    store, pauses = open_store(None), list[float]()
+    store = Store("sqlite:///x/study.db", store.storage, store.claims, patience=1.0, sleep=pauses.append)
+
+    def action() -> None:
+        raise StorageInternalError from OperationalError("insert", {}, sqlite3.OperationalError(trouble))
+
+    with pytest.raises(StoreError, match=f"stopped answering: {trouble}"):
+        store.retry(action)
+    assert bool(pauses) is waits
