@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ from tuner.configuration import TABLES, Configuration, ConfigurationError, read
 from tuner.point import Point
 from tuner.row import Choice, Row
 from tuner.traffic import distance
+from tuner.versions import device_differences
 
 Source = Literal["measured", "interpolated", "predicted", "nearest", "default", "model", "none"]
 CACHE_SIZE = 1 << 16
@@ -78,7 +79,7 @@ class Policy:
             reload_seconds: How often the files are looked at again.
 
         Raises:
-            ConfigurationError: There is none, or it is damaged or foreign.
+            ConfigurationError: There is none, it is damaged or foreign, or the folder mixes devices.
         """
         path = Path(path)
         paths = sorted(path.glob("attn,*.json")) if path.is_dir() else [path]
@@ -86,7 +87,14 @@ class Policy:
             raise ConfigurationError(
                 f"the folder {path} holds no configuration (attn,*.json); `attnroof tune` makes one"
             )
-        return cls([read(p) for p in paths], paths, sglang_only=sglang_only, reload_seconds=reload_seconds)
+        configurations = [read(p) for p in paths]
+        for other in configurations[1:]:
+            if differences := device_differences(configurations[0].device, other.device):
+                raise ConfigurationError(
+                    f"{path} holds configurations of several devices ({'; '.join(differences)}): load one file, or "
+                    "let tuner.find_policy choose those of a device"
+                )
+        return cls(configurations, paths, sglang_only=sglang_only, reload_seconds=reload_seconds)
 
     def backend(self, phase: str, batch_size: int, kv_len: int, q_len: int | None = None) -> str:
         """The backend for an even batch of the first attention shape.
@@ -106,7 +114,10 @@ class Policy:
         return value if isinstance(value, int) else None
 
     def choice(self, attention: Attention, batch: Batch) -> PolicyChoice:
-        """Backend, knobs and provenance for a batch; ragged ones are reduced to requests, mean and longest."""
+        """Backend, knobs and provenance for a batch; ragged ones are reduced to requests, mean and longest.
+
+        Where nothing was tuned at the batch's page size, what was tuned at another one answers and says so.
+        """
         state = self._current()
         key = (attention, batch)
         found = state.cache.get(key)
@@ -142,8 +153,10 @@ class Policy:
         return found
 
     def _look_up(self, state: "_State", attention: Attention | None, point: Point, batch: Batch | None) -> PolicyChoice:
-        table = state.tables.get(attention) if attention is not None else None
+        table = state.table(attention, batch.page_size if batch else None)
         found = table.look_up(point) if table is not None else None
+        if found and table and batch and table.page_size != batch.page_size:
+            found = replace(found, provenance=f"{found.provenance}; tuned at page size {table.page_size}")
         if (found is None or found.source == "default") and self._fallback and attention is not None:
             try:
                 lens = batch or Batch(
@@ -168,15 +181,23 @@ class Policy:
 class _State:
     """Everything that one reading of the files gave; replaced as a whole."""
 
-    tables: "dict[Attention, _Table]"
+    tables: "dict[Attention, dict[int, _Table]]"
+    """By page size."""
     first: Attention | None
     cache: dict[object, PolicyChoice] = field(default_factory=dict)
 
     @classmethod
     def of(cls, configurations: Iterable[Configuration], sglang_only: bool) -> "_State":
         by_layers = sorted(configurations, key=lambda c: -(c.provenance.layers or 0))
-        tables = {c.to_attention(): _Table(c, sglang_only) for c in reversed(by_layers)}
+        tables: dict[Attention, dict[int, _Table]] = {}
+        for c in by_layers:
+            tables.setdefault(c.to_attention(), {}).setdefault(c.page_size, _Table(c, sglang_only))
         return cls(tables, by_layers[0].to_attention() if by_layers else None)
+
+    def table(self, attention: Attention | None, page_size: int | None) -> "_Table | None":
+        """The table of an attention shape tuned at a page size, else the first of that shape."""
+        tables = self.tables.get(attention, {}) if attention is not None else {}
+        return tables.get(page_size or 0) or next(iter(tables.values()), None)
 
     def remember(self, key: object, found: PolicyChoice) -> None:
         if len(self.cache) >= CACHE_SIZE:
@@ -189,6 +210,7 @@ class _Table:
 
     def __init__(self, configuration: Configuration, sglang_only: bool) -> None:
         self._configuration = configuration
+        self.page_size = configuration.page_size
         self._pick: Callable[[Row], Choice | None] = (
             (lambda row: row.best_sglang) if sglang_only else (lambda row: row.best)
         )
