@@ -12,7 +12,8 @@ MMA_SYNC_KERNELS = frozenset(
 FEW_IN_FLIGHT = 0.7
 """Share of the bandwidth below which a kernel is limited by its own bytes in flight."""
 SERIAL_OVERLAP = 1.5
-"""Kernels whose products and exponentials overlap less than this take turns: between two products all else runs."""
+"""Kernels whose products and exponentials overlap less than this take turns: between two products all else runs.
+Where one architecture has slower matrix units (H20), what any kernel loses in clocks is less beside its products."""
 MADE_OF: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
     ("fa3", "decode_mma_sync"): (("flashinfer", "extend_fa2"), ("fa3", "decode")),
     ("fa3", "extend_mma_sync"): (("flashinfer", "extend_fa2"), ("fa3", "extend")),
@@ -71,8 +72,9 @@ def _matrix_fraction(fitted: Parameters, kernel: tuple[str, str], origin: Machin
     if kernel not in MMA_SYNC_KERNELS:
         here = there = 1.0
     share = min(1.0, fitted.matrix_fraction / there)
-    if fitted.overlap < SERIAL_OVERLAP:
-        faster = here * matrix_per_clk(machine) / (there * matrix_per_clk(origin))
+    faster = here * matrix_per_clk(machine) / (there * matrix_per_clk(origin))
+    slower = machine.family == origin.family and faster < 1
+    if fitted.overlap < SERIAL_OVERLAP or slower:
         share = 1 / (1 + (1 / share - 1) * faster)
     return min(1.0, share * here * _sustained(machine, origin))
 

@@ -49,7 +49,7 @@ def uniform_plans(backend: str, call: Call, plan: Plan, sizes: Ints, lens: Ints)
     if call.attention.is_latent or loaded_again:
         return None
     match plan.variant:
-        case "decode" if "pack_gqa" in call.knobs:
+        case "decode" if "pack_gqa" in call.knobs and not fa3.schedules_in_call(call):
             return _fa3(call, plan, sizes, lens)
         case "decode" | "decode_grouped" if "max_kv_splits" in call.knobs:
             return _triton(call, plan, sizes, lens)

@@ -37,7 +37,7 @@ def test_fa3_shortens_the_split_count_on_the_device():
 
 @pytest.mark.parametrize(("dim", "window", "splits"), [(256, 128, 1), (256, 192, 5), (128, 1024, 8)])
 def test_fa3_counts_a_window_and_one_query_tile_before_it_splits(dim, window, splits):
-    """128 + 128 keys are four tiles of 64 wherever they start: no split; 1,024 + 128 are nine tiles: eight splits reach 85 % of nine."""
+    """128 + 128 keys are four tiles of 64, which are not split; of 1,024 + 128, nine tiles, eight splits are enough."""
     windowed = Attention(4, 4, dim, sliding_window=window)
     assert fa3.plan(call("fa3", windowed, Batch.decode([131071] * 4))).num_splits == splits
 

@@ -14,6 +14,7 @@ CASES = [
     ("fa3", {}),
     ("fa3", {"num_splits": 12}),
     ("fa3", {"pack_gqa": False}),
+    ("fa3", {"scheduler_metadata": "per_call"}),
     ("triton", {}),
     ("triton", {"max_kv_splits": 40}),
     ("triton", {"max_kv_splits": 11, "split_mode": "fixed"}),
