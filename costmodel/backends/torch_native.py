@@ -23,6 +23,10 @@ MATH_KV_PASSES = 11.0
 """The kernel of single steps passes over KV, repeated for every query head, so often (seen on an H200)."""
 MATH_SCORE_BYTES = 105.0
 """Its traffic for one score (seen on an H200)."""
+WIDEST_FUSED_HEAD = 256
+"""Head dim up to which fused kernels share KV heads; beyond, PyTorch takes single steps unless the heads are packed."""
+EFFICIENT_EXTEND_TIME = 4.0
+"""Extend by the memory-efficient kernel over the fused default (3.3 to 5.0 in three calls on an H200)."""
 
 
 def plan(call: Call) -> Plan:
@@ -73,7 +77,7 @@ def _gather(call: Call, q: int, kv: int, batch: int, repeats: int) -> Plan:
 def _sdpa(call: Call, q: int, kv: int, batch: int, repeats: int) -> Plan:
     """On decode the KV is cut to fill the SMs, unless packed heads look like several queries; extend is not cut."""
     attention, machine = call.attention, call.machine
-    kernel = str(call.knobs["sdpa"])
+    kernel = _kernel(call)
     size = float(batch * attention.kv_bytes_per_token * kv)
     base = Plan(
         variant="sdpa" if q == 1 else "sdpa_extend",
@@ -94,7 +98,8 @@ def _sdpa(call: Call, q: int, kv: int, batch: int, repeats: int) -> Plan:
         tiles = [ceil_div(kv, KEYS)] * ceil_div(rows, ROWS)
         if rows == kv:
             tiles = query_tiles(attention, kv, kv, (ROWS, KEYS), 1)
-        jobs = tuple((batch * attention.num_qo_heads, n) for n in reversed(tiles))
+        slower = EFFICIENT_EXTEND_TIME if kernel == "efficient" else 1.0
+        jobs = tuple((batch * attention.num_qo_heads, slower * n) for n in reversed(tiles))
         variant = "sdpa_extend_flash" if kernel == "flash" else "sdpa_extend"
         return replace(base, variant=variant, jobs=jobs, unit_count=len(tiles) * batch * attention.num_qo_heads)
     tiles_each = ceil_div(kv, KEYS)
@@ -109,6 +114,16 @@ def _sdpa(call: Call, q: int, kv: int, batch: int, repeats: int) -> Plan:
         merge_splits=splits,
         merge_launched=splits > 1,
     )
+
+
+def _kernel(call: Call) -> str:
+    """Give the kernel asked for; `auto` is the one of single steps where no fused one takes the heads."""
+    attention, asked = call.attention, str(call.knobs["sdpa"])
+    wide = max(attention.head_dim, attention.value_dim) > WIDEST_FUSED_HEAD
+    shared = attention.group_size > 1 and call.knobs["pack_gqa"] is not True
+    if asked != "auto" or not wide:
+        return asked
+    return "math" if shared else "efficient"
 
 
 def _math(call: Call, base: Plan, rows: int, kv: int, batch: int) -> Plan:

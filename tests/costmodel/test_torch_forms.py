@@ -28,6 +28,27 @@ def test_single_steps_cost_most() -> None:
     assert seconds(LONG, sdpa="math") > 10 * seconds(LONG, sdpa="flash") > 10 * seconds(LONG, sdpa="cudnn")
 
 
+@pytest.mark.parametrize(
+    ("layer", "batch", "form", "measured"),
+    [
+        (Attention(16, 2, 512), Batch.decode([4096] * 64), "padded", 22517e-6),
+        (Attention(16, 2, 512), Batch.decode([32768] * 8), "padded", 24017e-6),
+        (Attention.mla(128), Batch.decode([4096]), "per_request", 2522e-6),
+        (Attention.mla(64), Batch.decode([4096]), "per_request", 1295e-6),
+    ],
+)
+def test_heads_wider_than_fused_kernels_run_in_single_steps(layer, batch, form, measured) -> None:
+    assert seconds(batch, layer, form=form) == pytest.approx(measured, rel=0.25)
+
+
+def test_the_memory_efficient_kernel_is_slow_on_extend() -> None:
+    """683 us recorded with the memory-efficient kernel for 32 query and 8 KV heads of 128."""
+    batch, packed = Batch.extend([2048], [2048]), {"form": "trimmed", "pack_gqa": True}
+    slow = seconds(batch, Attention(32, 8, 128), sdpa="efficient", **packed)
+    assert slow == pytest.approx(683e-6, rel=0.3)
+    assert slow > 3 * seconds(batch, Attention(32, 8, 128), **packed)
+
+
 def test_larger_query_blocks_are_not_less_work_on_a_cpu() -> None:
     profile = device("cpu-amd-epyc-f25m17-2c")
     batch = Batch.extend([4096] * 4, [4096] * 4)
