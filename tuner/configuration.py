@@ -17,6 +17,8 @@ from tuner.filename import configuration_name
 from tuner.row import Frozen, Row
 
 SCHEMA_VERSION = 1
+ANEW = "remove it and tune again, with --resume from what was measured"
+"""What to do about a damaged file."""
 TABLES = ("decode", "extend", "verify", "mixed")
 
 
@@ -120,11 +122,11 @@ def loads(text: str, name: str = "configuration") -> Configuration:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigurationError(f"{name} is damaged: not JSON ({error}); tune again to make it anew") from None
+        raise ConfigurationError(f"{name} is damaged: not JSON ({error}); {ANEW}") from None
     except RecursionError:
-        raise ConfigurationError(f"{name} is damaged: nested too deeply; tune again to make it anew") from None
+        raise ConfigurationError(f"{name} is damaged: nested too deeply; {ANEW}") from None
     except ValueError as error:
-        raise ConfigurationError(f"{name} is damaged: {error}; tune again to make it anew") from None
+        raise ConfigurationError(f"{name} is damaged: {error}; {ANEW}") from None
     if not isinstance(data, dict) or "schema_version" not in data or "attention" not in data:
         raise ConfigurationError(f"{name} is not an attnroof configuration: no schema_version and attention in it")
     if data["schema_version"] != SCHEMA_VERSION:
@@ -134,9 +136,7 @@ def loads(text: str, name: str = "configuration") -> Configuration:
         )
     checksum = data.pop("checksum", None)
     if checksum != _checksum(data):
-        raise ConfigurationError(
-            f"{name} is damaged: its checksum does not fit its content; tune again to make it anew"
-        )
+        raise ConfigurationError(f"{name} is damaged: its checksum does not fit its content; {ANEW}")
     try:
         configuration = Configuration.model_validate(data)
         configuration.to_attention()

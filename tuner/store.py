@@ -140,7 +140,12 @@ def open_store(url: str | None, *, wait: bool = False) -> Store:
             ) from None
         except (SQLAlchemyError, StorageInternalError) as error:
             if time.monotonic() > until or not _is_restarting(error, wait):
-                raise StoreError(f"cannot open the storage {make_url(url)!s}: {_first_line(error)}") from None
+                reason = _first_line(error)
+                damaged = any(text in reason for text in ("not a database", "malformed"))
+                hint = (
+                    "; move the file away to start anew (configurations and records beside it stay)" if damaged else ""
+                )
+                raise StoreError(f"cannot open the storage {make_url(url)!s}: {reason}{hint}") from None
             time.sleep(0.2)
 
 

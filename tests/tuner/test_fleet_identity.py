@@ -92,3 +92,16 @@ def test_of_what_befalls_sqlite_only_a_lock_is_waited_for(trouble: str, waits: b
     with pytest.raises(StoreError, match=f"stopped answering: {trouble}"):
         store.retry(action)
     assert bool(pauses) is waits
+
+
+@pytest.mark.parametrize("length", [0, 40_000])
+def test_a_damaged_study_says_how_to_go_on_and_is_left_alone(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    store = open_store(f"sqlite:///{path}")
+    answer(workload(), tools(FakeMeasurer(), store))
+    store.close()
+    damaged = path.read_bytes()[:length] if length else b"\xff" * 5000
+    path.write_bytes(damaged)
+    with pytest.raises(StoreError, match="move the file away to start anew"):
+        open_store(f"sqlite:///{path}")
+    assert path.read_bytes() == damaged
