@@ -25,8 +25,8 @@ MATH_SCORE_BYTES = 105.0
 """Its traffic for one score (seen on an H200)."""
 WIDEST_FUSED_HEAD = 256
 """Head dim up to which fused kernels share KV heads; beyond, PyTorch takes single steps unless the heads are packed."""
-EFFICIENT_EXTEND_TIME = 4.0
-"""Extend by the memory-efficient kernel over the fused default (3.3 to 5.0 in three calls on an H200)."""
+EFFICIENT_EXTEND_TIME = 5.0
+"""Time of a tile of the memory-efficient extend over the fused default (3 to 7 in three calls on an H200)."""
 
 
 def plan(call: Call) -> Plan:
