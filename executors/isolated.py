@@ -2,9 +2,12 @@
 
 import math
 import multiprocessing
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -187,7 +190,8 @@ def _start(device: str) -> tuple[_Worker, Environment]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, device), daemon=True, name=f"attnroof-{device}")
-    process.start()
+    with _interrupts_held():
+        process.start()
     theirs.close()
     worker = _Worker(process, ours)
     message = _receive(worker, START_LIMIT)
@@ -198,6 +202,17 @@ def _start(device: str) -> tuple[_Worker, Environment]:
     if isinstance(message, Hello):
         raise ValueError(str(message.environment))
     raise WorkerFailed(f"the worker process for {device} did not start")
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Keep Ctrl-C from a worker that is being started; this process meets it afterwards."""
+    resource_tracker.ensure_running()  # when it starts by itself later on, it lets interrupts through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _receive(worker: _Worker, limit: float) -> "Message | _Dead | None":

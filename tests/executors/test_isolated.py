@@ -1,6 +1,8 @@
 """A worker process: a crash, a hang or a killed process ends the worker only, and the run goes on."""
 
+import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -91,3 +93,14 @@ def test_what_still_runs_long_after_the_end_of_the_whole_run_is_stopped_without_
 def test_a_device_that_is_not_there_is_named() -> None:
     with IsolatedMeasurer("cuda:77") as measurer, pytest.raises(ValueError, match=r"no CUDA device here|cuda:77"):
         measurer.environment()
+
+
+def test_an_interrupt_never_reaches_the_worker_not_even_while_it_starts() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with IsolatedMeasurer("cpu") as measurer:
+        measurer.environment()
+        assert measurer._worker is not None
+        status = Path(f"/proc/{measurer._worker.process.pid}/status").read_text()
+    blocked = int(next(line for line in status.splitlines() if line.startswith("SigBlk")).split()[1], 16)
+    assert blocked & 1 << (signal.SIGINT - 1)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
