@@ -7,7 +7,7 @@ from costmodel.batch import Batch
 from costmodel.call import Call
 from costmodel.cascade import cascade_reasons, estimate_shared
 from costmodel.deterministic import deterministic_knobs, deterministic_reasons
-from costmodel.emulators import EMULATORS, Emulator
+from costmodel.emulators import EMULATORS, Emulator, emulator_of
 from costmodel.errors import Incompatible
 from costmodel.knobs import resolve_knobs
 from costmodel.library import library_reasons
@@ -40,16 +40,18 @@ def rank(
         Estimates, fastest first; then the backends that cannot run, with reasons.
 
     Raises:
+        UnknownBackend: One of `backends` is no backend's name.
         ValueError: The batch does not fit the device's memory.
         MissingValue: The profile lacks a value that the estimates need.
     """
+    asked = EMULATORS.keys() if backends is None else {emulator_of(name).name for name in backends}
     machine = machine_of(profile)
     call = Call(attention, batch, machine, {})
     check_memory(call)
     rows: list[Ranked] = []
     rejected: list[Ranked] = []
     for name, emulator in EMULATORS.items():
-        if backends is not None and name not in backends:
+        if name not in asked:
             continue
         reasons = library_reasons(name, attention, batch, profile)
         if deterministic:

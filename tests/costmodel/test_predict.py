@@ -70,6 +70,13 @@ def test_unknown_backend_lists_the_nearest():
         predict(GQA, BATCHES["decode"], backend="fa33", profile=device())
 
 
+def test_rank_takes_aliases_and_names_what_it_does_not_know():
+    sparse, batch = Attention.sparse(MLA, top_k=2048), Batch.decode([65536] * 4, page_size=64)
+    assert [row.backend for row in rank(sparse, batch, profile=device(), backends=["nsa"])] == ["dsa"]
+    with pytest.raises(UnknownBackend, match="fa3"):
+        rank(GQA, BATCHES["decode"], profile=device(), backends=["fa33"])
+
+
 def test_incompatible_gives_all_reasons():
     with pytest.raises(Incompatible) as error:
         predict(GQA, BATCHES["decode"], backend="flashmla", profile=device("a100"))
