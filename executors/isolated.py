@@ -194,7 +194,11 @@ def _start(device: str) -> tuple[_Worker, Environment]:
         process.start()
     theirs.close()
     worker = _Worker(process, ours)
-    message = _receive(worker, START_LIMIT)
+    try:
+        message = _receive(worker, START_LIMIT)
+    except KeyboardInterrupt:
+        process.kill()
+        raise
     if isinstance(message, Hello) and isinstance(message.environment, Environment):
         return worker, message.environment
     process.kill()

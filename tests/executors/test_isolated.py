@@ -1,5 +1,6 @@
 """A worker process: a crash, a hang or a killed process ends the worker only, and the run goes on."""
 
+import multiprocessing
 import signal
 import time
 from pathlib import Path
@@ -104,3 +105,15 @@ def test_an_interrupt_never_reaches_the_worker_not_even_while_it_starts() -> Non
     blocked = int(next(line for line in status.splitlines() if line.startswith("SigBlk")).split()[1], 16)
     assert blocked & 1 << (signal.SIGINT - 1)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
+def test_a_worker_that_is_interrupted_at_its_start_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(worker: isolated._Worker, limit: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(isolated, "_receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        IsolatedMeasurer("cpu").environment()
+    for child in multiprocessing.active_children():
+        child.join(10)
+        assert child.exitcode == -signal.SIGKILL
