@@ -201,8 +201,8 @@ class Session:
 
     def release_outdated(self) -> int:
         """Let candidates that other library versions were measured with be measured again; their trials stay."""
-        known = self.known()
         outdated = [c for c in self.store.retry(lambda: self.store.claims.of(self.name)) if c.done]
+        known = self.known()  # read last: what another worker ends meanwhile is done and known
         outdated = [c for c in outdated if c.candidate not in known and not c.candidate.startswith(CONFIRMATION)]
         for claim in outdated:
             self.store.retry(partial(self.store.claims.drop, self.name, claim))

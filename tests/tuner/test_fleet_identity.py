@@ -3,14 +3,20 @@
 import socket
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from optuna.exceptions import StorageInternalError
+from optuna.trial import FrozenTrial
 from sqlalchemy.exc import OperationalError, PendingRollbackError
-from tuner_fakes import FakeMeasurer, answer, tools, workload
+from tuner_fakes import FakeMeasurer, all_candidates, answer, tools, workload
 
+from executors.outcome import Failed
 from tuner.owner import Owner, this_host
+from tuner.session import Session
 from tuner.setup import Options
+from tuner.space import Space
 from tuner.store import Store, StoreError, file_system_of, open_store
 
 
@@ -105,3 +111,27 @@ def test_a_damaged_study_says_how_to_go_on_and_is_left_alone(length: int, tmp_pa
     with pytest.raises(StoreError, match="move the file away to start anew"):
         open_store(f"sqlite:///{path}")
     assert path.read_bytes() == damaged
+
+
+def test_what_another_worker_ends_meanwhile_is_not_taken_for_outdated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def session() -> Session:
+        fresh = SimpleNamespace(choose=lambda _: None, done=lambda _: False)
+        space = Space(all_candidates(), all_candidates()[0], frozenset())
+        return Session(store, "s", space, fresh, Owner.me("a"), device.implementation_of_any)
+
+    device = SimpleNamespace(implementation_of_any=lambda _: ("fa3", "3.0.0"))
+    store = open_store(f"sqlite:///{tmp_path / 'study.db'}")
+    ours, theirs = session(), session()
+    (ticket,) = theirs.take(1)
+    read_trials = ours._study.get_trials
+
+    def trials_then_the_other_ends(**options: Any) -> list[FrozenTrial]:
+        found = read_trials(**options)
+        theirs.tell(ticket, Failed("oom", "no memory"))
+        return found
+
+    monkeypatch.setattr(ours._study, "get_trials", trials_then_the_other_ends)
+    assert ours.release_outdated() == 0
+    assert ticket.candidate.key in ours.held()
