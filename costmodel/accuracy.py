@@ -87,12 +87,21 @@ class Summary:
     """Median relative spread of the repeats."""
 
 
-def rows_of(records: Iterable[Record], profile: Profile) -> list[Row]:
-    """Estimate every measured record of a device that the model can express."""
+def rows_of(records: Iterable[Record], profile: Profile, *, sustained: bool = False) -> list[Row]:
+    """Estimate every measured record of a device that the model can express.
+
+    Args:
+        records: Records of the device.
+        profile: The device.
+        sustained: Give those that were measured under the power cap, which are not what is estimated, instead of the
+            others.
+    """
     machine = machine_of(profile)
     rows = []
     for record in records:
         if record.outcome != "measured" or not record.latency_us or record.l2 != "cold":
+            continue
+        if record.is_sustained(machine.clock_hz) is not sustained:
             continue
         try:
             emulator = emulator_of(record.backend)

@@ -27,6 +27,9 @@ _OWN = {
 """The project's own kernels: these and theirs below are round values of a fit to 1,027 runs of `benchmarks/kernels.py`
 on an H200."""
 
+_COPY_OR_MERGE = {"merge_seconds": 1e-6, "merge_slot_seconds": 1e-6}
+"""The launch, and what it costs once rows have several parts: rows of one part are copied."""
+
 _FA2_LOOP = {"overlap": 1.0, "matrix_fraction": 0.6, "cta_bytes_per_s": 150e9}
 _TAKING_TURNS = {
     "overlap": 6.0,
@@ -49,10 +52,21 @@ _BY_VARIANT: dict[tuple[str, str], dict[str, Any]] = {
         "cta_bytes_per_s": 200e9,
     },
     ("fa3", "mla"): {"overlap": 6.0, "job_tiles": 2.0},
-    ("flashinfer", "decode_tensor_cores"): {"overlap": 1.0, "cta_bytes_per_s": 40e9},
-    ("flashinfer", "decode_converting"): {"overlap": 1.0, "cta_bytes_per_s": 40e9},
-    ("flashinfer", "decode_cuda_cores"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
-    ("flashinfer", "decode_cuda_cores_few_heads"): {"overlap": 1.0, "cta_bytes_per_s": 20e9, "tile_seconds": 0.05e-6},
+    ("flashinfer", "decode_tensor_cores"): {"overlap": 1.0, "cta_bytes_per_s": 40e9, **_COPY_OR_MERGE},
+    ("flashinfer", "decode_converting"): {"overlap": 1.0, "cta_bytes_per_s": 40e9, **_COPY_OR_MERGE},
+    ("flashinfer", "decode_cuda_cores"): {
+        "overlap": 1.0,
+        "cta_bytes_per_s": 20e9,
+        "tile_seconds": 0.05e-6,
+        **_COPY_OR_MERGE,
+    },
+    ("flashinfer", "decode_cuda_cores_few_heads"): {
+        "overlap": 1.0,
+        "cta_bytes_per_s": 100e9,
+        "tile_seconds": 0.25e-6,
+        "floor_seconds": 3e-6,
+        **_COPY_OR_MERGE,
+    },
     ("flashinfer", "extend_fa2"): _FA2_LOOP,
     ("fa3", "decode_mma_sync"): _FA2_LOOP,
     ("fa3", "extend_mma_sync"): _FA2_LOOP,

@@ -12,6 +12,13 @@ from costmodel.prediction import KnobValue
 
 Outcome = Literal["measured", "rejected", "incorrect", "oom", "timeout", "crashed"]
 SCHEMA = 1
+INDEPENDENT = "fresh.jsonl.xz"
+"""Name of the packed records that nothing may be fitted to or tuned on: they were drawn after the fit, to judge it."""
+POWER_CAP = "power cap"
+"""The throttle reason of a device that lowers its clock to stay within its power limit."""
+SUSTAINED_CLOCK_SHARE = 0.8
+"""Share of the boost clock below which a capped measurement is of lasting load. On an H200 decode bound by memory is
+within 3 % of its time at full clock down to 81 % of it, and 9 % slower below 80 %."""
 
 
 def expand_lens(lens: Sequence[Any]) -> tuple[int, ...]:
@@ -124,6 +131,12 @@ class Record(_Frozen):
         data = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         data = {"schema": self.schema_version, **{k: v for k, v in data.items() if k != "schema"}}
         return json.dumps(data, separators=(",", ":"))
+
+    def is_sustained(self, boost_clock_hz: float) -> bool:
+        """Whether the power cap held the clock well below boost: latency under lasting load, not of one step."""
+        if POWER_CAP not in self.throttle or self.sm_clock_mhz is None:
+            return False
+        return self.sm_clock_mhz * 1e6 < SUSTAINED_CLOCK_SHARE * boost_clock_hz
 
     def to_attention(self) -> Attention:
         """The attention that was measured."""

@@ -150,7 +150,7 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
     chunk = np.maximum(smallest, np.where(parts > 0, ceil_div(pages, np.maximum(parts, 1)), pages))
     split = np.full(len(lens), True) if tensor_cores else sizes * heads < slots * sms
     chunk = np.where(split, chunk, pages)
-    full, rest = pages // chunk, pages % chunk
+    full, rest = lens // (chunk * page), lens % (chunk * page)
     splits = ceil_div(pages, chunk)
     items = rows * splits
     padded = np.where(split, np.maximum(limit, rows), sizes)
@@ -163,13 +163,13 @@ def _flashinfer(call: Call, plan: Plan, sizes: Ints, lens: Ints, *, tensor_cores
         full_jobs=jobs[0],
         full_tiles=ceil_div(chunk * page, plan.tile.keys),
         rest_jobs=jobs[1],
-        rest_tiles=ceil_div(rest * page, plan.tile.keys),
+        rest_tiles=ceil_div(rest, plan.tile.keys),
         merge_splits=splits,
-        merge_slots=np.zeros_like(lens),
+        merge_slots=(splits > 1).astype(np.int64),
         merge_launched=split,
-        merged_rows=(sizes * attention.num_qo_heads).astype(np.float64),
+        merged_rows=np.where(splits > 1, sizes * attention.num_qo_heads, 0).astype(np.float64),
         partial_rows=partial.astype(np.float64),
-        empty_ctas=np.maximum(0, padded * heads - jobs[0] - jobs[1]),
+        empty_ctas=np.maximum(0, padded - items) * (heads - tensor_cores),
     )
 
 

@@ -1,7 +1,7 @@
 """Recordings: records read back from files, damaged ones counted, and those that come with the project."""
 
 import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from costmodel import Record
+from costmodel.record import INDEPENDENT
 from hwprofiles import Profile
 
 PACKAGED = Path(__file__).parent / "records"
@@ -26,7 +27,7 @@ class Loaded:
 
 
 def read_records(paths: Path | Iterable[Path] | None = None, profile: Profile | None = None) -> Loaded:
-    """Read `.jsonl` and `.jsonl.xz` files, or all of them in a folder.
+    """Read `.jsonl` and `.jsonl.xz` files, or all of them in a folder but the independent ones, which are to be named.
 
     Args:
         paths: Files and folders; the packaged records, of several devices, if none are given.
@@ -39,7 +40,7 @@ def read_records(paths: Path | Iterable[Path] | None = None, profile: Profile | 
     records: list[Record] = []
     damaged = 0
     chosen = PACKAGED if paths is None else paths
-    for path in _files([chosen] if isinstance(chosen, Path) else chosen):
+    for path in _files([chosen] if isinstance(chosen, Path) else list(chosen)):
         for line in _lines(path):
             try:
                 record = Record.from_line(line)
@@ -51,11 +52,16 @@ def read_records(paths: Path | Iterable[Path] | None = None, profile: Profile | 
     return Loaded(tuple(records), damaged)
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
+def independent_files(folder: Path = PACKAGED) -> list[Path]:
+    """Find the records that were drawn after the fit to judge it: `read_records` gives them only when named."""
+    return sorted(folder.rglob(INDEPENDENT))
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         found += sorted([*path.rglob("*.jsonl"), *path.rglob("*.jsonl.xz")]) if path.is_dir() else [path]
-    return found
+    return [path for path in found if path.name != INDEPENDENT or path in paths]
 
 
 def _lines(path: Path) -> Iterator[str]:

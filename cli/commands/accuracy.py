@@ -10,7 +10,7 @@ from cli.errors import AnswerIsNo, WrongInput
 from cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from costmodel.accuracy import Summary
+    from costmodel.accuracy import Row, Summary
     from costmodel.perturbation import Agreement
     from costmodel.regret import Regret
 
@@ -25,7 +25,7 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
     from costmodel.machine import machine_of
     from costmodel.perturbation import bound_agreement
     from costmodel.regret import choice_regret, split_regret
-    from executors.recordings import PACKAGED, read_records
+    from executors.recordings import PACKAGED, independent_files, read_records
 
     source = records or PACKAGED
     if not source.exists():
@@ -33,6 +33,7 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
     loaded = read_records(source)
     if loaded.damaged:
         stderr_console().print(f"{loaded.damaged} damaged lines left out")
+    drawn = by_id(by_device(read_records(independent_files()).records)) if records is None else {}
     documents: list[dict[str, Any]] = []
     for profile, own in by_device(loaded.records):
         rows = [r for r in rows_of(own, profile) if include_fitted or not r.fitted]
@@ -42,12 +43,17 @@ def accuracy(records: RecordsOption = None, include_fitted: AllOption = False, a
         choices = {phase: choice_regret(group) for (phase,), group in grouped(rows, lambda r: (r.phase,)).items()}
         splits = {name: split_regret(group) for (name,), group in grouped(rows, lambda r: (r.backend,)).items()}
         bounds = bound_agreement(rows, machine_of(profile))
-        documents.append(document(profile.id, groups, choices, splits, bounds))
+        later = drawn.get(profile.id, [])
+        independent = independent_groups(rows_of(later, profile))
+        capped = capped_figures(rows_of([*own, *later], profile, sustained=True))
+        apart = {"independent": independent, "power_capped": capped}
+        documents.append(document(profile.id, groups, choices, splits, bounds) | apart)
         if not as_json:
             print_device(profile.name, groups, summarize(rows))
             print_regrets(choices, splits)
             if bounds is not None:
                 print_bounds(bounds)
+            print_apart(independent, capped)
     if not documents:
         raise AnswerIsNo(f"no record in {source} can be compared: none is a cold measurement of a known device")
     if as_json:
@@ -69,6 +75,26 @@ def by_device(records: Any) -> list[tuple[Any, list[Any]]]:
         found[name][1].append(record)
     known = [(profile, rows) for profile, rows in found.values() if profile is not None]
     return sorted(known, key=lambda pair: -len(pair[1]))
+
+
+def by_id(devices: list[tuple[Any, list[Any]]]) -> dict[str, list[Any]]:
+    """Give the records of each device by the id of its profile."""
+    return {profile.id: rows for profile, rows in devices}
+
+
+def independent_groups(rows: "list[Row]") -> list[dict[str, Any]]:
+    """Give the errors on records that were drawn after the fit, per backend and phase."""
+    from costmodel.accuracy import grouped, summarize
+
+    groups = grouped(rows, lambda r: (r.backend, r.phase))
+    return [{"backend": b, "phase": p, **asdict(summarize(group))} for (b, p), group in groups.items()]
+
+
+def capped_figures(rows: "list[Row]") -> dict[str, Any] | None:
+    """Count the records measured under the power cap, which are not what is estimated, and give their mean error."""
+    if not rows:
+        return None
+    return {"rows": len(rows), "mean_signed": sum(r.error for r in rows) / len(rows)}
 
 
 def document(
@@ -156,3 +182,20 @@ def print_bounds(bounds: "Agreement") -> None:
     stdout_console().print(
         f"bound named: {100 * bounds.share:.1f} % of {bounds.rows} rows agree with what twice the splits did to them"
     )
+
+
+def print_apart(independent: list[dict[str, Any]], capped: dict[str, Any] | None) -> None:
+    """Print what is not in the table: records drawn after the fit, and those that the power cap slowed down."""
+    from cli.output import stdout_console
+
+    console = stdout_console()
+    for g in independent:
+        console.print(
+            f"independent draw, {g['backend']} {g['phase']}: {100 * g['mean']:.1f} %, p95 {100 * g['p95']:.1f} %, "
+            f"{100 * g['coverage']:.0f} % in the interval, {g['rows']} rows"
+        )
+    if capped is not None:
+        console.print(
+            f"{capped['rows']} rows under the power cap left out; their mean signed error is "
+            f"{100 * capped['mean_signed']:+.1f} %"
+        )

@@ -140,8 +140,19 @@ def merge_slots_of(static: T) -> T:
 
 
 def packed_heads(call: Call, tile: tuple[int, int]) -> int:
-    """Query heads in one tile: always the whole group where pages are loaded without TMA, else as asked."""
-    return 1 if loads_by_tma(call, tile) and call.knobs["pack_gqa"] is False else call.attention.group_size
+    """Query heads in one tile: as asked where TMA loads and KV is not split, else always the whole group."""
+    if call.knobs["pack_gqa"] is not False:
+        return call.attention.group_size
+    return 1 if loads_by_tma(call, tile) or _is_whole_latent(call, tile) else call.attention.group_size
+
+
+def _is_whole_latent(call: Call, tile: tuple[int, int]) -> bool:
+    """Whether an MLA call, recorded on contiguous KV, which TMA loads, is not split."""
+    if not call.attention.is_latent or call.machine.capability[0] == BEFORE_HOPPER:
+        return False
+    rows = ceil_div(max(call.batch.q_lens), tile[0])
+    asked = call.number("num_splits")
+    return (asked or static_splits(call, call.attention.num_qo_heads, rows, loaded_tiles(call, tile))) == 1
 
 
 def loads_by_tma(call: Call, tile: tuple[int, int]) -> bool:

@@ -88,14 +88,15 @@ def _plan_cuda_cores(call: Call) -> Plan:
     attention, batch, machine = call.attention, call.batch, call.machine
     page, heads = batch.page_size, attention.num_kv_heads
     grid = CUDA_CORE_SLOTS * machine.sms
-    lengths = [(ceil_div(_visible(attention, q, kv), page), count) for q, kv, count in call.requests]
+    tokens = [(_visible(attention, q, kv), count) for q, kv, count in call.requests]
+    lengths = _in_pages(tokens, page)
     split = batch.size * heads < grid
     chunk = max(pages for pages, _ in lengths)
     if split:
         chunk = chunk_pages(lengths, grid // heads, max(MIN_CHUNK_TOKENS // page, 1))
     keys = _cuda_core_keys(attention)
-    arrived = [(ceil_div(_visible(attention, q, kv), page), count) for q, kv, count in call.arrivals]
-    jobs = _chunk_jobs(arrived, chunk, page, keys, heads)
+    arrived = [(_visible(attention, q, kv), count) for q, kv, count in call.arrivals]
+    jobs = _chunk_jobs(arrived, chunk * page, keys, heads)
     splits = max(ceil_div(pages, chunk) for pages, _ in lengths)
     rows = float(attention.num_qo_heads * sum(count * ceil_div(pages, chunk) for pages, count in lengths))
     padded = grid // heads if split else batch.size
@@ -113,8 +114,9 @@ def _plan_cuda_cores(call: Call) -> Plan:
         unit_count=heads * batch.size,
         num_splits=splits,
         merge_splits=splits,
+        merge_slots=int(splits > 1),
         merge_launched=split,
-        merged_rows=float(batch.size * attention.num_qo_heads),
+        merged_rows=float(attention.num_qo_heads * sum(count for pages, count in lengths if pages > chunk)),
         partial_rows=rows if split else 0.0,
         partial_row_bytes=partial_row_bytes(attention),
         requests=batch.size,
@@ -130,7 +132,7 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     rows = query_rows(attention, mean_rows)
     keys = min(kv_tile(attention, rows, machine.shared_bytes_per_sm), MOST_KEYS)
     limit = TENSOR_CORE_SLOTS * machine.sms // heads
-    lengths = _tile_pages(call, call.requests, rows)
+    lengths = _in_pages(_tile_tokens(call, call.requests, rows), page)
     longest = max(pages for pages, _ in lengths)
     smallest = max(MIN_CHUNK_TOKENS // page, 1)
     whole = call.knobs.get("disable_split_kv") is True
@@ -138,13 +140,14 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
     chunk = fixed or chunk_pages(lengths, limit, smallest)
     split = (graph or chunk < longest) and not whole
     if graph:
-        jobs = _chunk_jobs(_tile_pages(call, call.arrivals, rows), chunk, page, keys, heads)
+        jobs = _chunk_jobs(_tile_tokens(call, call.arrivals, rows), chunk * page, keys, heads)
     else:
         jobs = _masked_jobs(call, rows, keys, chunk * page if split else 0)
     tiles = sum(count for _, count in lengths)
     items = sum(count * ceil_div(pages, chunk) for pages, count in lengths)
     padded = max(limit, tiles) if graph else items
     splits = ceil_div(longest, chunk) if split else 1
+    merged = sum(q * n for (q, _, n), (pages, _) in zip(call.requests, lengths, strict=True) if pages > chunk)
     tile = converting_tile(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in jobs)
     partial = float(items * min(rows, mean_rows) * heads) if split else 0.0
@@ -162,12 +165,13 @@ def _plan_fa2(call: Call, *, graph: bool, variant: str) -> Plan:
         unit_count=heads * tiles,
         num_splits=splits,
         merge_splits=splits,
+        merge_slots=int(splits > 1),
         merge_launched=split,
-        merged_rows=float(batch.total_q * attention.num_qo_heads),
+        merged_rows=float(merged * attention.num_qo_heads) if split else 0.0,
         partial_rows=partial,
         partial_row_bytes=partial_row_bytes(attention),
         requests=batch.size,
-        empty_ctas=max(0, (padded - items) * heads),
+        empty_ctas=empty_before_last(padded, items, heads),
         workspace_bytes=int(attention.num_qo_heads * padded * rows * partial_row_bytes(attention)) if split else 0,
     )
 
@@ -212,6 +216,15 @@ def by_head(head: list[Job], heads: int, slots: int) -> tuple[Job, ...]:
     return merged_runs(early + head * last)
 
 
+def empty_before_last(padded: int, items: int, heads: int) -> int:
+    """Count the CTAs of a padded grid without work that are launched before the last one with work.
+
+    The grid is launched head after head, each head's padding after its items; what comes after the last item ends
+    beside it.
+    """
+    return max(0, padded - items) * (heads - 1)
+
+
 def query_rows(attention: Attention, mean_rows: float) -> int:
     """Packed query rows of a tile of the FA2 family."""
     if attention.value_dim >= 512:
@@ -234,24 +247,29 @@ def kv_tile(attention: Attention, rows: int, shared_bytes: int) -> int:
     return 16 * warps * (8 if most >= 8 else 4 if most >= 4 else 2 if most >= 2 else 1)
 
 
-def _tile_pages(call: Call, requests: Requests, rows: int) -> list[tuple[int, int]]:
-    """Give `(pages, query tiles)` of each request: what the window leaves of its KV."""
-    attention, page = call.attention, call.batch.page_size
+def _tile_tokens(call: Call, requests: Requests, rows: int) -> list[tuple[int, int]]:
+    """Give `(tokens, query tiles)` of each request: what the window leaves of its KV."""
+    attention = call.attention
     lengths = []
     for q, kv, count in requests:
         seen = kv if attention.sliding_window is None else min(kv, attention.sliding_window + rows)
-        lengths.append((ceil_div(seen, page), count * ceil_div(q * attention.group_size, rows)))
+        lengths.append((seen, count * ceil_div(q * attention.group_size, rows)))
     return lengths
 
 
-def _chunk_jobs(lengths: list[tuple[int, int]], chunk: int, page: int, keys: int, heads: int) -> tuple[Job, ...]:
+def _in_pages(lengths: list[tuple[int, int]], page: int) -> list[tuple[int, int]]:
+    return [(ceil_div(tokens, page), count) for tokens, count in lengths]
+
+
+def _chunk_jobs(lengths: list[tuple[int, int]], chunk_tokens: int, keys: int, heads: int) -> tuple[Job, ...]:
+    """Cut KV into whole pages; the kernel walks the last one to the last token only."""
     jobs: list[Job] = []
-    for pages, count in lengths:
-        full, rest = divmod(pages, chunk)
+    for tokens, count in lengths:
+        full, rest = divmod(tokens, chunk_tokens)
         if full:
-            jobs.append((full * count * heads, ceil_div(chunk * page, keys)))
+            jobs.append((full * count * heads, ceil_div(chunk_tokens, keys)))
         if rest:
-            jobs.append((count * heads, ceil_div(rest * page, keys)))
+            jobs.append((count * heads, ceil_div(rest, keys)))
     if len(lengths) == 1:
         jobs.sort(key=lambda job: -job[1])
     return merged_runs(jobs)

@@ -10,7 +10,7 @@ from costmodel.fit.calibrate import calibrate
 from costmodel.fit.choose import MAX_POINTS
 from costmodel.fit.points import points_of
 from costmodel.machine import machine_of
-from costmodel.record import Record
+from costmodel.record import INDEPENDENT, Record
 from hwprofiles import load_profile
 
 CALIBRATIONS = Path(__file__).parent.parent / "calibrations"
@@ -44,10 +44,12 @@ def main() -> None:
 
 
 def read(paths: list[Path]) -> Iterator[Record]:
-    """Read the records of files and folders."""
+    """Read the records of files and folders, but those that are kept to judge the fit."""
     for path in paths:
         files = sorted([*path.rglob("*.jsonl"), *path.rglob("*.jsonl.xz")]) if path.is_dir() else [path]
         for file in files:
+            if file.name == INDEPENDENT:
+                continue
             opener = lzma.open if file.suffix == ".xz" else open
             with opener(file, "rt", encoding="utf-8") as lines:
                 yield from (Record.from_line(line) for line in lines if line.strip())

@@ -9,8 +9,8 @@ from costmodel.regime import OTHER_KERNELS
 
 COVERAGE = 0.9
 """Share of measurements that an interval is to hold."""
-LEAST_ROWS = 20
-"""Rows that a group needs for an interval of its own; smaller ones take the interval of all rows, if wider."""
+LEAST_WORKLOADS = 20
+"""Workloads that a group needs for an interval of its own; smaller ones take the interval of all rows, if wider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,22 @@ def intervals(misses: Sequence[Miss]) -> dict[str, tuple[float, float]]:
     """Give each group's interval as factors on the estimate.
 
     A call takes the widest interval of its groups. Alone that would hold too much, so all are scaled by the quantile
-    of error over widest interval, but those of few rows.
+    of error over widest interval, but those of few workloads.
 
     Returns:
-        Group to `(low, high)`, and `all` for calls of groups that are not named. Kernels with few rows are one group.
+        Group to `(low, high)`, and `all` for calls of groups that are not named. Kernels of few workloads are one.
     """
-    rows = Counter(group for miss in misses for group in miss.groups)
-    misses = [replace(miss, groups=tuple(_joined(group, rows) for group in miss.groups)) for miss in misses]
+    sizes = _workloads(misses)
+    misses = [replace(miss, groups=tuple(_joined(group, sizes) for group in miss.groups)) for miss in misses]
     groups: dict[str, list[Miss]] = defaultdict(list)
     for miss in misses:
         for group in miss.groups:
             groups[group].append(miss)
     common = half_width(misses)
-    widths = {group: max(half_width(own), common if len(own) < LEAST_ROWS else 0.0) for group, own in groups.items()}
+    few = {group for group, size in _workloads(misses).items() if size < LEAST_WORKLOADS}
+    widths = {group: max(half_width(own), common if group in few else 0.0) for group, own in groups.items()}
     scale = half_width([replace(m, error=m.error / max(widths[g] for g in m.groups)) for m in misses])
-    scaled = {g: width * (min(scale, 1.0) if len(groups[g]) >= LEAST_ROWS else 1.0) for g, width in widths.items()}
+    scaled = {g: width if g in few else width * min(scale, 1.0) for g, width in widths.items()}
     scaled["all"] = common
     return {group: (exp(-width), exp(width)) for group, width in sorted(scaled.items())}
 
@@ -63,5 +64,14 @@ def half_width(misses: Sequence[Miss]) -> float:
     return ordered[-1][0]
 
 
-def _joined(group: str, rows: Counter[str]) -> str:
-    return OTHER_KERNELS if group.startswith("kernel:") and rows[group] < LEAST_ROWS else group
+def _workloads(misses: Sequence[Miss]) -> dict[str, int]:
+    """Count the workloads of each group."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for miss in misses:
+        for group in miss.groups:
+            seen[group].add(miss.workload)
+    return {group: len(workloads) for group, workloads in seen.items()}
+
+
+def _joined(group: str, sizes: dict[str, int]) -> str:
+    return OTHER_KERNELS if group.startswith("kernel:") and sizes[group] < LEAST_WORKLOADS else group

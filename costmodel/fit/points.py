@@ -53,10 +53,12 @@ def make_point(
 
 
 def points_of(records: Iterable[Record], machine: Machine) -> list[Point]:
-    """Give the usable records of a device as points: measured, cold, of one launch, with knobs that the model knows."""
+    """Give the usable records of a device as points: measured, cold, not capped, of one launch, with known knobs."""
     points = []
     for record in records:
         if record.outcome != "measured" or record.latency_us is None or record.l2 != "cold":
+            continue
+        if record.is_sustained(machine.clock_hz):
             continue
         known = {spec.name for spec in KNOBS.get(record.backend, ())}
         knobs = {name: value for name, value in record.knobs.items() if name in known}

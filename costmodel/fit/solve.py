@@ -43,7 +43,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "row_tiles": (1e-2, 20.0),
     "merge_seconds": (1e-8, 3e-5),
     "merge_split_seconds": (1e-10, 2e-6),
-    "merge_slot_seconds": (1e-11, 1e-6),
+    "merge_slot_seconds": (1e-11, 1e-5),
     "merge_row_seconds": (1e-13, 1e-7),
     "merge_bytes_per_s": (1e10, 1e14),
     "request_seconds": (1e-11, 7e-8),

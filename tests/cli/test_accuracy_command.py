@@ -73,3 +73,12 @@ def test_without_records(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert isinstance(run("--records", str(empty)).exception, AnswerIsNo)
+
+
+def test_rows_under_the_power_cap_are_counted_apart(records):
+    record = Record.from_line(records.read_text().splitlines()[0])
+    capped = record.model_copy(update={"throttle": ("power cap",), "sm_clock_mhz": 1400.0})
+    records.write_text(f"{record.to_line()}\n{capped.to_line()}\n")
+    assert "1 rows under the power cap left out" in " ".join(run("--records", str(records)).stdout.split())
+    (found,) = json.loads(run("--records", str(records), "--json").stdout)
+    assert (found["groups"][0]["rows"], found["power_capped"]["rows"], found["independent"]) == (1, 1, [])

@@ -8,7 +8,7 @@ from costmodel_devices import device, machine
 
 from costmodel import Attention, Batch, Record, predict, rank
 from costmodel.accuracy import Row, grouped, rows_of, summarize
-from costmodel.fit.points import make_point
+from costmodel.fit.points import make_point, points_of
 from costmodel.fit.split_doubt import NOISE, split_doubt
 from costmodel.record import RecordedBatch, RecordedDevice
 from costmodel.regret import choice_regret, split_regret, worth_asking
@@ -73,6 +73,18 @@ def test_rows_come_from_cold_measurements_of_known_backends():
     assert rows[0].measured == pytest.approx(50e-6)
     assert rows[0].noise == pytest.approx(0.04)
     assert rows[0].prediction.seconds == predict(GQA, BATCH, backend="fa3", profile=device()).seconds
+
+
+def test_rows_under_the_power_cap_are_told_apart():
+    """Capped and slow is lasting load; capped in name only, slow for another reason or of unknown clock is not."""
+    slow = record(throttle=("power cap",), sm_clock_mhz=1500.0)
+    others = [
+        record(throttle=("power cap",), sm_clock_mhz=1900.0),
+        record(throttle=("power cap",)),
+        record(sm_clock_mhz=1500.0),
+    ]
+    assert len(rows_of([slow, *others], device())) == len(points_of([slow, *others], machine())) == 3
+    assert len(rows_of([slow, *others], device(), sustained=True)) == 1
 
 
 def test_groups_are_sorted():

@@ -50,6 +50,15 @@ def test_fa3_packs_heads_only_when_asked():
     assert always.unit_count == 8 * 8  # pages below a tile are loaded without TMA, which packs
 
 
+def test_fa3_leaves_the_heads_of_unsplit_mla_apart_when_asked():
+    """128 keys are two tiles, which are not split; nine tiles are, and a split kernel packs."""
+    mla = Attention.mla(64)
+    unsplit = Batch.decode([128] * 4)
+    assert fa3.plan(call("fa3", mla, unsplit)).unit_count == 4
+    assert fa3.plan(call("fa3", mla, unsplit, pack_gqa=False)).unit_count == 4 * 64
+    assert fa3.plan(call("fa3", mla, Batch.decode([576] * 4), pack_gqa=False)).unit_count == 4
+
+
 def test_fa3_causal_tiles_by_hand():
     plan = fa3.plan(call("fa3", Attention(8, 8, 128), Batch.extend([256], [256]), num_splits=1))
     assert plan.jobs == ((8, 2), (8, 1))
@@ -134,3 +143,23 @@ def test_flashmla_payload_by_hand():
     assert max(tiles for tiles, _, _ in plan.assigned) == payload - 5
     assert plan.num_splits == -(-100 // (payload - 5))
     assert sum(tiles * slots for tiles, _, slots in plan.assigned) == 2 * 100
+
+
+@pytest.mark.parametrize(("heads", "empty"), [(1, 0), (4, 3 * (66 - 3))])
+def test_flashinfer_counts_the_empty_ctas_before_the_last_with_work(heads, empty):
+    """264 slots over the heads, three items each: padding after the last head's items delays nobody."""
+    plan = flashinfer.plan(call("flashinfer", Attention(8 * heads, heads, 128), Batch.decode([128] * 3)))
+    assert plan.empty_ctas == empty
+
+
+def test_flashinfer_merges_rows_of_several_parts_only():
+    plan = flashinfer.plan(call("flashinfer", GQA, Batch.decode([64, 512])))
+    assert (plan.merged_rows, plan.merge_slots) == (32, 1)
+    single = flashinfer.plan(call("flashinfer", GQA, Batch.decode([64, 100])))
+    assert (single.merge_launched, single.merged_rows, single.merge_slots) == (True, 0, 0)
+
+
+def test_flashinfer_walks_the_last_page_to_the_last_token():
+    batch = Batch.decode([65], page_size=64)
+    plan = flashinfer.plan(call("flashinfer", Attention(8, 8, 128), batch, use_tensor_cores=False))
+    assert plan.total_tiles == 8 * 3  # tiles of 32 keys

@@ -162,7 +162,14 @@ def test_a_small_regime_is_not_narrower_than_all():
     assert found["short"] == found["all"]
 
 
-def test_kernels_of_few_rows_share_an_interval():
+def test_many_rows_of_few_workloads_are_a_small_group():
+    """Forty rows of two workloads say no more than two: the group is not narrower than all."""
+    common = [replace(m, workload=f"c{i}") for i, m in enumerate(misses([0.1] * 50, "memory"))]
+    found = intervals(common + [replace(m, workload=f"w{i % 2}") for i, m in enumerate(misses([0.01] * 40, "short"))])
+    assert found["short"] == found["all"]
+
+
+def test_kernels_of_few_workloads_share_an_interval():
     rows = misses([0.05] * 60, "kernel:d128") + misses([0.3] * 12, "kernel:d64") + misses([0.3] * 12, "kernel:d96")
     found = intervals([replace(m, workload=f"w{i}") for i, m in enumerate(rows)])
     assert "kernel:d64" not in found

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from costmodel import Attention, Batch, Record
+from costmodel.fit.__main__ import read
+from costmodel.record import INDEPENDENT
 from executors.environment import Environment
 from executors.outcome import Accuracy, Candidate, Conditions, Failed, Measured, Outcome, Rejected
 from executors.recorder import Workload, append_records, to_record
-from executors.recordings import PACKAGED, read_records
+from executors.recordings import PACKAGED, independent_files, read_records
+from executors.sweeps.pack import pack
 
 H200 = Environment("cuda:0", "NVIDIA H200", "9.0", 132, 143771 << 20, "580.159", "2.11.0", "13.0")
 WORKLOAD = Workload(Attention(32, 8, 128), Batch.decode([4096] * 64, page_size=64), H200)
@@ -107,3 +110,11 @@ def test_the_packaged_records_are_whole_and_of_known_devices() -> None:
     assert loaded.damaged == 0
     assert {path.name for path in PACKAGED.iterdir()} >= {"nvidia-h200"}
     assert all(r.torch and r.time and r.implementation_version for r in loaded.records)
+
+
+def test_records_drawn_to_judge_the_fit_are_read_only_when_named(tmp_path: Path) -> None:
+    pack([record()], tmp_path / "some.jsonl.xz")
+    pack([record(), record()], tmp_path / INDEPENDENT)
+    assert len(read_records(tmp_path).records) == 1
+    assert len(read_records(independent_files(tmp_path)).records) == 2
+    assert len(list(read([tmp_path]))) == 1
