@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.record import POWER_CAP
+from costmodel.record import POWER_CAP, SUSTAINED_CLOCK_SHARE
 from executors.outcome import Conditions
 
 _THROTTLE_BITS = {
@@ -17,6 +17,9 @@ _THROTTLE_BITS = {
     0x80: "power brake",
 }
 """NVML's clock-event reasons that mean a lower clock than asked for; idle and application clocks are left out."""
+
+REST_SECONDS, REST_STEP_SECONDS = 0.5, 0.05
+"""Longest wait for a clock that the power cap holds down, and between two looks at it."""
 
 
 class Probe:
@@ -42,6 +45,15 @@ class Probe:
             throttle=tuple(text for bit, text in _THROTTLE_BITS.items() if reasons & bit),
         )
 
+    def boost_clock_hz(self) -> float | None:
+        """Give the highest SM clock, None where it is not told."""
+        if self._handle is None:
+            return None
+        import pynvml
+
+        clock_mhz = self._ask(lambda gpu: pynvml.nvmlDeviceGetMaxClockInfo(gpu, pynvml.NVML_CLOCK_SM))
+        return None if clock_mhz is None else clock_mhz * 1e6
+
     def others(self) -> str | None:
         """Say in words who else computes on the GPU, or None."""
         if self._handle is None:
@@ -59,6 +71,27 @@ class Probe:
             return question(self._handle)
         except pynvml.NVMLError:
             return None
+
+
+def is_held_down(state: Conditions, boost_clock_hz: float | None) -> bool:
+    """Whether the power cap holds the clock well below boost."""
+    if state.sm_clock_hz is None or boost_clock_hz is None or POWER_CAP not in state.throttle:
+        return False
+    return state.sm_clock_hz < SUSTAINED_CLOCK_SHARE * boost_clock_hz
+
+
+def rest(read: Callable[[], Conditions], boost_clock_hz: float | None, sleep: Callable[[float], None]) -> float:
+    """Let an idle device recover: wait until the power cap lets go of its clock, at most `REST_SECONDS`.
+
+    Returns:
+        Seconds waited.
+    """
+    looks = round(REST_SECONDS / REST_STEP_SECONDS)
+    for look in range(looks):
+        sleep(REST_STEP_SECONDS)
+        if not is_held_down(read(), boost_clock_hz):
+            return (look + 1) * REST_STEP_SECONDS
+    return REST_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Timing of candidates that passed their check: rounds in random order, so that drift cannot pick the winner."""
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from executors.conditions import Disturbance, Probe, combine
+from executors.conditions import Disturbance, Probe, combine, is_held_down, rest
 from executors.failures import DeviceLost, describe, device_is_lost, text_of
 from executors.outcome import Accuracy, Conditions, Outcome
 from executors.sampler import Sample, Sampler
@@ -86,6 +87,8 @@ def interleave(runners: Sequence[Runner], device: str, settings: Settings, watch
                 raise DeviceLost(runner.key, text_of(error)) from error
             failed[runner.key] = describe(error)
 
+    probe = Probe(device)
+    boost = probe.boost_clock_hz()
     for turn in range(settings.repeats * (1 + EXTRA_ROUNDS)):
         due = [r for r in runners if r.key not in failed and len(r.clean()) < settings.repeats]
         if not due or (settings.passed and turn >= min(MIN_SAMPLES, settings.repeats)):
@@ -94,6 +97,8 @@ def interleave(runners: Sequence[Runner], device: str, settings: Settings, watch
         for runner in due:
             attempt(runner, Runner.take)
         taken = [r.samples[-1] for r in due if r.key not in failed]
+        if not settings.passed and any(is_held_down(s.conditions, boost) for s in taken):
+            rest(probe.read, boost, time.sleep)
         quiet = sum(not s.disturbed for s in taken) >= QUIET_SHARE * len(taken)
         if turn + 1 >= settings.repeats and not quiet:
             break
