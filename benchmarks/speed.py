@@ -48,9 +48,17 @@ def ragged(count: int, step: int = 0) -> list[int]:
     return [200 + (i * 2654435761) % 5800 + step for i in range(count)]
 
 
+def prompts(count: int, longest: int, most_cached: int, step: int) -> Batch:
+    """Give `count` prompts of up to `longest` new tokens over up to `most_cached` cached ones, all different."""
+    new = [longest // 8 + (i * 2654435761) % (longest * 7 // 8) for i in range(count)]
+    cached = [(i * 40503 * 977) % most_cached + step for i in range(count)]
+    return Batch.extend(new, [q + n for q, n in zip(new, cached, strict=True)], 64)
+
+
 def cases() -> dict[str, tuple[Attention, Callable[[int], Batch]]]:
     """Batches by name: uniform decode first, then the ones that cost most to plan."""
     gqa = Attention(num_qo_heads=32, num_kv_heads=8, head_dim=128)
+    narrow = Attention(num_qo_heads=8, num_kv_heads=1, head_dim=128)
     windowed = Attention(num_qo_heads=64, num_kv_heads=8, head_dim=64, sliding_window=1024)
     queries, prefixes = [60 + 37 * i for i in range(32)], ragged(32)
     return {
@@ -67,6 +75,11 @@ def cases() -> dict[str, tuple[Attention, Callable[[int], Batch]]]:
             gqa,
             lambda i: Batch.extend(queries, [q + n + i for q, n in zip(queries, prefixes, strict=True)], 64),
         ),
+        "256 long extends": (narrow, lambda i: prompts(256, 8192, 24_000, i)),
+        "16 extends over 1M": (narrow, lambda i: prompts(16, 8192, 1 << 20, i)),
+        "256 windowed extends": (windowed, lambda i: prompts(256, 8192, 2_000, i)),
+        "256 long MLA extends": (Attention.mla(16), lambda i: prompts(256, 8192, 50_000, i)),
+        "one chunk of 128k": (gqa, lambda i: Batch.extend([131_072], [1_000_000 + i], 64)),
         "mixed, 256 decodes": (gqa, lambda i: Batch.extend([2048] + [1] * 256, [8192, *ragged(256, i)], 64)),
     }
 

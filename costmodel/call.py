@@ -9,7 +9,7 @@ from costmodel.attention import Attention
 from costmodel.batch import Batch
 from costmodel.machine import Machine
 from costmodel.prediction import KnobValue
-from costmodel.tiles import similar_requests
+from costmodel.tiles import similar_requests, similar_shapes
 from costmodel.work import Requests, Work, count_work, requests
 
 MOST_LENGTHS = 256
@@ -17,6 +17,9 @@ MOST_LENGTHS = 256
 JOINED_LENGTHS = 128
 """Groups of neighbours that more lengths are joined to, and pieces that more requests arrive in."""
 
+JOINED_STEPS = 8
+"""Requests of more than this many squared pairs of lengths are joined: so many steps of new tokens, each in so many
+steps of KV."""
 ARRIVAL_STRIDE = 0.618
 """Step of the fixed shuffle of requests, as a share of their number: the golden section spreads them evenly."""
 
@@ -43,9 +46,16 @@ class Call:
 
     @cached_property
     def requests(self) -> Requests:
-        """Requests to plan for: the distinct ones; of more than `MOST_LENGTHS` KV lengths neighbours are joined."""
-        same_q = len(self.distinct) > MOST_LENGTHS and self.batch.q_lens.count(self.batch.q_lens[0]) == self.batch.size
-        return similar_requests(self.distinct, JOINED_LENGTHS) if same_q else self.distinct
+        """Requests to plan for: the distinct ones, neighbours joined where there are too many.
+
+        That is above `MOST_LENGTHS` KV lengths, and above `JOINED_STEPS` squared where new tokens differ too.
+        """
+        distinct = self.distinct
+        if len(distinct) <= JOINED_STEPS**2:
+            return distinct
+        if self.batch.q_lens.count(self.batch.q_lens[0]) < self.batch.size:
+            return similar_shapes(distinct, JOINED_STEPS)
+        return similar_requests(distinct, JOINED_LENGTHS) if len(distinct) > MOST_LENGTHS else distinct
 
     @cached_property
     def arrivals(self) -> Requests:
@@ -56,7 +66,9 @@ class Call:
         """
         if self.batch.uniform:
             return self.requests
-        return dispersed(self.requests, self.batch.size if self.batch.size <= MOST_LENGTHS else JOINED_LENGTHS)
+        joined = len(self.requests) < len(self.distinct)
+        whole = self.batch.size <= MOST_LENGTHS and not joined
+        return dispersed(self.requests, self.batch.size if whole else JOINED_LENGTHS)
 
     @property
     def single_query(self) -> bool:

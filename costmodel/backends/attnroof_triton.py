@@ -4,7 +4,7 @@ from costmodel.backends.attnroof_splits import own_splits, pace_of
 from costmodel.backends.attnroof_tile import MATRIX_ROWS, Tile, by_head, choose_tile
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles
+from costmodel.tiles import ceil_div, dram_bytes, joined_tiles, merged_runs, partial_row_bytes, query_runs
 
 MOST_ROWS_PER_WARP = 16
 
@@ -16,11 +16,12 @@ def plan(call: Call) -> Plan:
     chosen = choose_tile(call)
     counts: dict[int, int] = {}
     split_rows: dict[int, float] = {}
+    joined = joined_tiles(call.requests, chosen.rows, group)
     for q, kv, count in call.requests:
-        tiles = query_tiles(attention, q, kv, (chosen.rows, chosen.keys), group)
-        for n in tiles:
-            counts[n] = counts.get(n, 0) + count * heads
-            split_rows[n] = split_rows.get(n, 0.0) + count * heads * q * group / len(tiles)
+        rows_each = q * group / ceil_div(q * group, chosen.rows)
+        for width, n in query_runs(attention, (q, kv), (chosen.rows, chosen.keys), group, joined):
+            counts[n] = counts.get(n, 0) + width * count * heads
+            split_rows[n] = split_rows.get(n, 0.0) + width * count * heads * rows_each
     lengths = sorted(counts.items(), reverse=True)
     longest, units = lengths[0][0], sum(counts.values())
     splits = call.number("num_splits") or own_splits(pace_of(call, chosen), lengths)

@@ -9,7 +9,7 @@ from costmodel.attention import Attention
 from costmodel.backends import fa3_ampere
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, TileWork, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+from costmodel.tiles import ceil_div, dram_bytes, joined_tiles, merged_runs, partial_row_bytes, query_runs, split_jobs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,13 +40,14 @@ def plan(call: Call) -> Plan:
     group = packed_heads(call, (tile_m, tile_n))
     heads = attention.num_qo_heads // group
     per_request = _tiles_of_requests(call, (tile_m, tile_n), group)
-    most_m, most_n = max(len(t) for t, _, _ in per_request), max(max(t) for t, _, _ in per_request)
+    most_m, most_n = ceil_div(max(call.batch.q_lens) * group, tile_m), _longest(per_request)
     static = call.number("num_splits") or static_splits(call, heads, most_m, loaded_tiles(call, (tile_m, tile_n)))
     if static == 1 and machine.capability[0] == BEFORE_HOPPER:
         tile_m, tile_n = tile_size(attention, machine.capability, split=False)
         per_request = _tiles_of_requests(call, (tile_m, tile_n), group)
-        most_n = max(max(t) for t, _, _ in per_request)
-    total = sum(len(tiles) * whole * count for tiles, whole, count in per_request)
+        most_n = _longest(per_request)
+    query_tiles = [sum([width for width, _ in tiles]) * count for tiles, _, count in per_request]
+    total = sum(n * whole for n, (_, whole, _) in zip(query_tiles, per_request, strict=True))
     dynamic = call.batch.size <= DYNAMIC_MAX_REQUESTS and static > 1
     counted = counted_heads(call, heads)
     per_sm = max(1, ceil(1.1 * total * counted / machine.sms)) if dynamic else 1
@@ -54,20 +55,21 @@ def plan(call: Call) -> Plan:
     splits, merged, partial_rows = 1, 1, 0.0
     for (q, _, _), (tiles, whole, count) in zip(call.requests, per_request, strict=True):
         chosen = min(max(ceil_div(whole, per_sm), 1), static) if dynamic else 1
-        parts = ceil_div(tiles[-1], ceil_div(tiles[-1], chosen))
+        last = tiles[-1][1]
+        parts = ceil_div(last, ceil_div(last, chosen))
         splits, merged = max(splits, chosen), max(merged, parts)
         partial_rows += parts * q * count * attention.num_qo_heads if chosen > 1 else 0.0
-        jobs = [job for n in reversed(tiles) for job in split_jobs(n, chosen, heads * count)]
-        requests.append((ceil_div(tiles[0], chosen), jobs))
+        jobs = [job for width, n in reversed(tiles) for job in split_jobs(n, chosen, heads * count * width)]
+        requests.append((ceil_div(tiles[0][1], chosen), jobs))
     if attention.sliding_window is None:
         requests.sort(key=lambda request: -request[0])
     jobs = [job for _, own in requests for job in own]
     if call.batch.uniform and most_m == 1:
         jobs.sort(key=lambda job: -job[1])
     tile = _tile(call, tile_m, tile_n)
-    requested = heads * sum(sum(tiles) * count for tiles, _, count in per_request) * tile.bytes
+    loaded = sum(sum([width * n for width, n in tiles]) * count for tiles, _, count in per_request)
     rows = float(call.batch.total_q * attention.num_qo_heads)
-    units = heads * sum(len(tiles) * count for tiles, _, count in per_request)
+    units = heads * sum(query_tiles)
     visits = units / (attention.num_kv_heads * call.batch.size)
     running = most_n * tile.bytes * min(max(machine.sms / most_m, 1.0), heads)
     return Plan(
@@ -76,7 +78,7 @@ def plan(call: Call) -> Plan:
         jobs=merged_runs(jobs),
         tile=tile,
         slots_per_sm=_slots(call, split=static > 1),
-        dram_bytes=dram_bytes(call.work, requested, visits, running, machine),
+        dram_bytes=dram_bytes(call.work, heads * loaded * tile.bytes, visits, running, machine),
         units=f"{count_of(heads, 'KV head' if group > 1 else 'head')} x {_request_tiles(call, units // heads)}",
         unit_count=units,
         num_splits=splits,
@@ -93,12 +95,21 @@ def plan(call: Call) -> Plan:
     )
 
 
-def _tiles_of_requests(call: Call, tile: tuple[int, int], group: int) -> list[tuple[list[int], int, int]]:
-    """KV tiles of each query tile, of the whole request, and how many requests are like that."""
+RequestTiles = list[tuple[list[tuple[int, int]], int, int]]
+"""Runs of query tiles, KV tiles of the whole request, and how many requests are like that."""
+
+
+def _tiles_of_requests(call: Call, tile: tuple[int, int], group: int) -> RequestTiles:
+    joined = joined_tiles(call.requests, tile[0], group)
     return [
-        (query_tiles(call.attention, q, kv, tile, group), ceil_div(kv, tile[1]), count)
+        (query_runs(call.attention, (q, kv), tile, group, joined), ceil_div(kv, tile[1]), count)
         for q, kv, count in call.requests
     ]
+
+
+def _longest(requests: RequestTiles) -> int:
+    """KV tiles of the query tile that has most."""
+    return max(n for tiles, _, _ in requests for _, n in tiles)
 
 
 def _slots(call: Call, *, split: bool) -> int:

@@ -5,7 +5,16 @@ from costmodel.backends.flashinfer_mla import plan as plan_mla
 from costmodel.call import Call
 from costmodel.plan import Job, Plan, TileWork, converting_tile, count_of, kernel_name, tile_work
 from costmodel.schedule import EXACT_WAVES
-from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, partial_row_bytes, query_tiles
+from costmodel.tiles import (
+    ceil_div,
+    dram_bytes,
+    joined_tiles,
+    kv_range,
+    merged_runs,
+    partial_row_bytes,
+    query_runs,
+    tile_tokens,
+)
 from costmodel.work import Requests
 
 MIN_CHUNK_TOKENS = 128
@@ -181,8 +190,11 @@ def _plan_fa3(call: Call) -> Plan:
     rows = 192 if attention.value_dim == 64 else 128
     keys = 96 if attention.head_dim <= 128 else 32
     head: list[Job] = []
+    joined = joined_tiles(call.requests, rows, 1)
     for q, kv, count in call.requests:
-        head.extend((count, n) for n in reversed(query_tiles(attention, q, kv, (rows, keys), 1)))
+        head.extend(
+            (count * width, n) for width, n in reversed(query_runs(attention, (q, kv), (rows, keys), 1, joined))
+        )
     runs = by_head(head, attention.num_qo_heads, machine.sms)
     tile = tile_work(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)
@@ -210,7 +222,7 @@ def by_head(head: list[Job], heads: int, slots: int) -> tuple[Job, ...]:
 
     Heads before the last few are given as one: only the end of the schedule depends on the order.
     """
-    jobs = sum(count for count, _ in head)
+    jobs = sum([count for count, _ in head])
     last = min(heads, EXACT_WAVES * slots // jobs + 1)
     early = [(count * (heads - last), tiles) for count, tiles in head] if heads > last else []
     return merged_runs(early + head * last)
@@ -278,18 +290,22 @@ def _chunk_jobs(lengths: list[tuple[int, int]], chunk_tokens: int, keys: int, he
 def _masked_jobs(call: Call, rows: int, keys: int, chunk_tokens: int) -> tuple[Job, ...]:
     attention, group, heads = call.attention, call.attention.group_size, call.attention.num_kv_heads
     jobs: list[Job] = []
+    joined = joined_tiles(call.arrivals, rows, group)
     for q, kv, count in call.arrivals:
-        for i in range(ceil_div(q * group, rows)):
-            span = (i * rows // group, min(q, ceil_div((i + 1) * rows, group)))
-            first, end = kv_range(attention, q, kv, span)
+        tiles = ceil_div(q * group, rows)
+        for i in range(0, tiles, joined):
+            width = min(joined, tiles - i)
+            last = i + (width - 1) // 2
+            first, end = kv_range(attention, q, kv, tile_tokens(last, rows, group, q))
+            alike = count * width * heads
             if not chunk_tokens:
-                jobs.append((count * heads, ceil_div(end - first, keys)))
+                jobs.append((alike, ceil_div(end - first, keys)))
                 continue
             full, rest = divmod(end - first, chunk_tokens)
             if full:
-                jobs.append((full * count * heads, ceil_div(chunk_tokens, keys)))
+                jobs.append((full * alike, ceil_div(chunk_tokens, keys)))
             if rest:
-                jobs.append((count * heads, ceil_div(rest, keys)))
+                jobs.append((alike, ceil_div(rest, keys)))
     return merged_runs(jobs)
 
 

@@ -4,7 +4,8 @@ from heapq import heapreplace
 
 from costmodel.call import Call
 from costmodel.plan import Assigned, Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, dram_bytes
+from costmodel.schedule import EXACT_JOBS
+from costmodel.tiles import ceil_div, dram_bytes, joined_tiles
 
 ROWS = 64
 MERGE_ROWS = 4
@@ -34,17 +35,18 @@ def plan(call: Call) -> Plan:
     clusters = 2 if batch.total_q * heads / batch.size > ROWS else 1
     rows, bins = ROWS * clusters, machine.sms // clusters
     keys = 64 if machine.shared_bytes_per_sm >= 221696 else 32 if machine.shared_bytes_per_sm >= 147968 else 16
-    pieces = []
-    for q, kv, count in call.arrivals:
-        for i in reversed(range(ceil_div(q * heads, rows))):
-            seen = kv - q + min(q, ceil_div((i + 1) * rows, heads)) if attention.causal else kv
-            pieces.append((seen, min(rows, q * heads - i * rows), count))
+    pieces = _pieces(call, rows)
     limit = kv_limit(ceil_div(sum(seen * count for seen, _, count in pieces), bins))
     dealt = _Bins(bins)
+    first = sum([count for _, _, count in pieces]) - EXACT_JOBS
+    early_jobs = early_tiles = 0
     walk, partial_rows = 1, 0.0
     for seen, valid, count in pieces:
         if seen <= limit:
-            dealt.give(2 * rows + seen, ceil_div(seen, keys), count)
+            early = min(count, max(first - early_jobs, 0))
+            early_jobs += early
+            early_tiles += early * ceil_div(seen, keys)
+            dealt.give(2 * rows + seen, ceil_div(seen, keys), count - early)
             continue
         partial_rows += count * valid * ceil_div(seen, limit)
         walk = max(walk, merge_walk(seen, limit, valid, clusters))
@@ -53,6 +55,7 @@ def plan(call: Call) -> Plan:
             dealt.give(2 * rows + limit, ceil_div(limit, keys), full)
             if rest:
                 dealt.give(2 * rows + rest, ceil_div(rest, keys), 1)
+    dealt.spread(early_jobs, early_tiles)
     tiles, jobs = dealt.tiles, dealt.jobs
     items = sum(jobs)
     units = sum(count for _, _, count in pieces)
@@ -84,14 +87,36 @@ def plan(call: Call) -> Plan:
     )
 
 
+def _pieces(call: Call, rows: int) -> list[tuple[int, int, int]]:
+    """Give `(KV tokens, valid rows, count)` of the query tiles in the order of the plan, many neighbours joined."""
+    heads = call.attention.num_qo_heads
+    joined = joined_tiles(call.arrivals, rows, heads)
+    pieces = []
+    for q, kv, count in call.arrivals:
+        for end in range(ceil_div(q * heads, rows), 0, -joined):
+            width = min(joined, end)
+            last, first = min(q, ceil_div(end * rows, heads)), ceil_div((end - width + 1) * rows, heads)
+            seen = kv - q + (first + last) // 2 if width > 1 else kv - q + last
+            valid = min(rows, q * heads - (end - 1) * rows) if width == 1 else rows
+            pieces.append((seen if call.attention.causal else kv, valid, count * width))
+    return pieces
+
+
 class _Bins:
     """CTA clusters that are given pieces, the least loaded first and of equal ones the first."""
 
     def __init__(self, bins: int) -> None:
-        self.tiles = [0] * bins
+        self.tiles = [0.0] * bins
         self.jobs = [0] * bins
         self._heap = list(range(bins))
         """Load times the number of bins, plus the bin."""
+
+    def spread(self, jobs: int, tiles: int) -> None:
+        """Add pieces that came before the others evenly: what all bins have alike changes no choice."""
+        bins = len(self.jobs)
+        each, rest = divmod(jobs, bins)
+        self.jobs = [n + each + (i < rest) for i, n in enumerate(self.jobs)]
+        self.tiles = [n + tiles / bins for n in self.tiles]
 
     def give(self, cost: int, tiles: int, count: int) -> None:
         """Give `count` equal pieces; while loads differ by less than one piece, whole rounds go to all bins."""

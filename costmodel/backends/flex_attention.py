@@ -5,7 +5,7 @@ from dataclasses import replace
 from costmodel.backends.cpu import plan_flex
 from costmodel.call import Call
 from costmodel.plan import Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, partial_row_bytes, query_tiles, similar_requests, split_jobs
+from costmodel.tiles import ceil_div, joined_tiles, partial_row_bytes, query_runs, similar_requests, split_jobs
 
 DECODE_QUERY_TOKENS = 128
 DECODE_KEYS = 64
@@ -18,11 +18,14 @@ def plan(call: Call) -> Plan:
     """Say what flex_attention launches for each request."""
     if call.machine.kind == "cpu":
         return plan_flex(call)
-    steps = [_step(call, q, kv, count) for q, kv, count in similar_requests(call.requests, BUCKETS)]
+    similar = similar_requests(call.requests, BUCKETS)
+    joined = joined_tiles([(kv, kv, count) for _, kv, count in similar], call.number("block_m") or ROWS, 1)
+    steps = [_step(call, request, joined) for request in similar]
     return replace(steps[0], after=tuple(steps[1:]))
 
 
-def _step(call: Call, q: int, kv: int, count: int) -> Plan:
+def _step(call: Call, request: tuple[int, int, int], joined: int) -> Plan:
+    q, kv, count = request
     attention, machine = call.attention, call.machine
     heads = attention.num_kv_heads
     decoding = q < DECODE_QUERY_TOKENS and attention.group_size & (attention.group_size - 1) == 0
@@ -34,8 +37,8 @@ def _step(call: Call, q: int, kv: int, count: int) -> Plan:
     else:
         keys, rows = call.number("block_n") or KEYS, call.number("block_m") or ROWS
         units, splits = attention.num_qo_heads * ceil_div(kv, rows), 1
-        square = query_tiles(attention, kv, kv, (rows, keys), 1)
-        jobs = [(attention.num_qo_heads, n) for n in reversed(square)]
+        square = query_runs(attention, (kv, kv), (rows, keys), 1, joined)
+        jobs = [(attention.num_qo_heads * width, n) for width, n in reversed(square)]
     tile = tile_work(machine, attention, rows, keys)
     return Plan(
         variant="decode" if decoding else "extend",

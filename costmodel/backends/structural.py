@@ -8,7 +8,7 @@ from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.call import Call
 from costmodel.machine import Machine
 from costmodel.plan import Job, Plan, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, dram_bytes, merged_runs, partial_row_bytes, query_tiles, split_jobs
+from costmodel.tiles import ceil_div, dram_bytes, joined_tiles, merged_runs, partial_row_bytes, query_runs, split_jobs
 from costmodel.work import INDEX_DTYPE
 
 ONE_QUERY_TILE = 128
@@ -73,11 +73,13 @@ def plan_of(structure: Structure, call: Call) -> Plan:
     if not few and not structure.packs_extend:
         group, heads = 1, attention.num_qo_heads
     tiles: list[tuple[int, int]] = []
+    joined = joined_tiles(call.requests, rows, group)
     for q, kv, count in call.requests:
         if attention.top_k:
             tiles += [(n, c * count) for n, c in _selected_tiles(attention, (q, kv), (rows, keys), group)]
         else:
-            tiles += [(n, count) for n in reversed(query_tiles(attention, q, kv, (rows, keys), group))]
+            runs = query_runs(attention, (q, kv), (rows, keys), group, joined)
+            tiles += [(n, width * count) for width, n in reversed(runs)]
     units = heads * sum(count for _, count in tiles)
     longest = max(n for n, _ in tiles)
     able = machine.capability >= structure.splits_from

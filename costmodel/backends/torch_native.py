@@ -6,7 +6,7 @@ from costmodel.attention import DTYPE_BYTES, Attention
 from costmodel.backends.cpu import plan_sdpa
 from costmodel.call import Call
 from costmodel.plan import Plan, TileWork, count_of, kernel_name, tile_work
-from costmodel.tiles import ceil_div, missing, query_tiles, similar_requests, split_jobs
+from costmodel.tiles import ceil_div, joined_tiles, missing, query_runs, similar_requests, split_jobs
 
 ROWS, DECODE_ROWS, KEYS = 128, 64, 64
 BUCKETS = 8
@@ -95,13 +95,20 @@ def _sdpa(call: Call, q: int, kv: int, batch: int, repeats: int) -> Plan:
         return _math(call, base, _rows(call, q, kv), kv, batch)
     if q > 1:
         rows = _rows(call, q, kv)
-        tiles = [ceil_div(kv, KEYS)] * ceil_div(rows, ROWS)
+        blocks = ceil_div(rows, ROWS)
+        tiles = [(1, ceil_div(kv, KEYS))] * blocks
         if rows == kv:
-            tiles = query_tiles(attention, kv, kv, (ROWS, KEYS), 1)
+            tiles = query_runs(
+                attention,
+                (kv, kv),
+                (ROWS, KEYS),
+                1,
+                joined_tiles([(kv, kv, 1)] * min(len(call.requests), BUCKETS), ROWS, 1),
+            )
         slower = EFFICIENT_EXTEND_TIME if kernel == "efficient" else 1.0
-        jobs = tuple((batch * attention.num_qo_heads, slower * n) for n in reversed(tiles))
+        jobs = tuple((batch * attention.num_qo_heads * width, slower * n) for width, n in reversed(tiles))
         variant = "sdpa_extend_flash" if kernel == "flash" else "sdpa_extend"
-        return replace(base, variant=variant, jobs=jobs, unit_count=len(tiles) * batch * attention.num_qo_heads)
+        return replace(base, variant=variant, jobs=jobs, unit_count=blocks * batch * attention.num_qo_heads)
     tiles_each = ceil_div(kv, KEYS)
     if call.knobs["pack_gqa"] is True and attention.group_size > 1:
         return replace(base, variant="sdpa_packed", jobs=((base.unit_count, tiles_each),))

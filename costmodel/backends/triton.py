@@ -7,7 +7,7 @@ from costmodel.attention import Attention
 from costmodel.call import Call
 from costmodel.machine import NO_CUDA
 from costmodel.plan import Job, Plan, converting_tile, count_of, kernel_name
-from costmodel.tiles import ceil_div, dram_bytes, kv_range, merged_runs, missing, partial_row_bytes
+from costmodel.tiles import ceil_div, dram_bytes, joined_tiles, kv_range, merged_runs, missing, partial_row_bytes
 from costmodel.work import sees_all_before
 
 MIN_BLOCK_KV = 32
@@ -159,16 +159,22 @@ def _plan_extend(call: Call) -> Plan:
     masked = 1.0 if attention.sliding_window is None else WINDOW_WEIGHT
     new_weight = masked * (PREFIX_WEIGHT if call.knobs.get("unified_extend") else 1.0)
     prefix_weight = masked * PREFIX_WEIGHT * (1 + FAR_PREFIX * missing(call.work.kv_bytes, machine))
+
+    def tiles(q: int, kv: int, block: int) -> float:
+        first, end = kv_range(attention, q, kv, (block * rows, min(q, (block + 1) * rows)))
+        prefix = max(0, kv - q - first)
+        new = max(end - max(first, kv - q), 1)
+        return prefix_weight * ceil_div(prefix, keys) + new_weight * ceil_div(new, keys)
+
+    joined = joined_tiles(call.requests, rows, 1)
     jobs: list[Job] = []
-    for i in range(most):
+    for i in range(0, most, joined):
         for q, kv, count in call.requests:
-            if i * rows >= q:
-                continue
-            span = (i * rows, min(q, (i + 1) * rows))
-            first, end = kv_range(attention, q, kv, span)
-            prefix = max(0, kv - q - first)
-            new = max(end - max(first, kv - q), 1)
-            jobs.append((count * heads, prefix_weight * ceil_div(prefix, keys) + new_weight * ceil_div(new, keys)))
+            width = min(joined, ceil_div(q, rows) - i)
+            if width == 1:
+                jobs.append((count * heads, tiles(q, kv, i)))
+            elif width > 1:
+                jobs.append((width * count * heads, (tiles(q, kv, i) + tiles(q, kv, i + width - 1)) / 2))
     runs = merged_runs(jobs)
     tile = converting_tile(machine, attention, rows, keys, batch.page_size)
     total = sum(count * n for count, n in runs)

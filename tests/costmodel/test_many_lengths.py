@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel import Attention, Batch, predict
-from costmodel.call import JOINED_LENGTHS, MOST_LENGTHS, Call
+from costmodel.call import JOINED_LENGTHS, JOINED_STEPS, MOST_LENGTHS, Call
 from costmodel.work import count_work, visible_pairs, visible_tokens
 
 GQA = Attention(32, 8, 128)
@@ -42,10 +42,16 @@ def test_arrivals_are_the_same_requests_in_few_pieces(lens):
     assert len(made.arrivals) <= max(MOST_LENGTHS, JOINED_LENGTHS + len(made.requests))
 
 
-def test_requests_that_differ_in_queries_are_never_joined():
-    lens = ragged(600)
-    batch = Batch.extend([1 + i % 2 for i in range(600)], lens)
-    assert call(batch).requests == call(batch).distinct
+@pytest.mark.parametrize("count", [JOINED_STEPS**2, JOINED_STEPS**2 + 1, 256, 3000])
+def test_few_shapes_are_planned_for_where_queries_differ(count):
+    batch = Batch.extend([1 + i % 3 * (i % 500) for i in range(count)], [n + 1000 for n in ragged(count)])
+    made = call(batch)
+    assert len(made.requests) <= 2 * JOINED_STEPS**2
+    assert sum(n for _, _, n in made.requests) == batch.size
+    assert sum(n for q, _, n in made.requests if q == 1) == batch.q_lens.count(1)
+    assert all(q <= kv for q, kv, _ in made.requests)
+    if len(made.distinct) <= JOINED_STEPS**2:
+        assert made.requests == made.distinct
 
 
 @pytest.mark.parametrize(
