@@ -5,6 +5,7 @@ from costmodel.bound import binding, reason
 from costmodel.calibration import Resolved, doubt, resolve
 from costmodel.call import Call
 from costmodel.emulators import Emulator
+from costmodel.longest import cut_alike, longest_alone
 from costmodel.machine import Machine
 from costmodel.plan import Plan
 from costmodel.prediction import Prediction
@@ -17,6 +18,7 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
     """Estimate a call that is known to be possible."""
     plan = emulator.plan(call)
     timing, resolved = time_call(emulator, call.machine, plan)
+    timing = timing.at_least(_longest_seconds(emulator, call, plan))
     seconds = timing.seconds
     bound, margin = binding(timing, call.machine.kind)
     limit = limit_seconds(call)
@@ -46,6 +48,13 @@ def estimate(backend: str, emulator: Emulator, call: Call) -> Prediction:
         margin=margin,
         mla_form=call.attention.form,
     )
+
+
+def _longest_seconds(emulator: Emulator, call: Call, plan: Plan) -> float:
+    """Time of the longest request alone, where it is cut as in the batch; 0 where the library cuts it otherwise."""
+    alone = [emulator.plan(one) for one in longest_alone(call, plan)]
+    alike = [time_call(emulator, call.machine, own)[0].seconds for own in alone if cut_alike(own, plan)]
+    return max(alike, default=0.0)
 
 
 def time_call(emulator: Emulator, machine: Machine, plan: Plan) -> tuple[Timing, Resolved]:

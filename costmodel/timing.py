@@ -1,6 +1,6 @@
 """From a plan to seconds: how fast the tiles go while so many CTAs run, plus floor, merge and overheads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from costmodel.machine import Machine
 from costmodel.parameters import Parameters
@@ -54,6 +54,11 @@ class Timing:
             merge=self.merge + times * other.merge,
             overhead=self.overhead + times * (other.overhead + launch_seconds),
         )
+
+    def at_least(self, seconds: float) -> "Timing":
+        """Give the time with what is missing to `seconds` as latency: SMs wait for the work that ends last."""
+        missing = seconds - self.seconds
+        return replace(self, latency=self.latency + missing) if missing > 0 else self
 
     def repeated(self, times: int, launch_seconds: float) -> "Timing":
         """Give the time of this launch made `times` times; the floor is paid once."""
