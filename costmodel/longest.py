@@ -1,6 +1,6 @@
 """No batch is faster than its longest request alone, as long as the library cuts both in the same way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from costmodel.call import Call
@@ -9,6 +9,8 @@ from costmodel.plan import Plan
 SMALL_SHARE, SHORT_JOB = 0.25, 0.5
 """Share of the batch's pairs, and share of a slot's work in one job, up to which a request is beyond doubt shorter: a
 list schedule ends within one job of evenly spread work."""
+LAUNCHED_SHARE = 1 / 16
+"""The same where requests of similar length are launched one after the other, as if all had their mean length."""
 
 
 def longest_alone(call: Call, plan: Plan) -> Iterator[Call]:
@@ -39,14 +41,26 @@ def _decisions(plan: Plan) -> tuple[object, ...]:
 
 
 def _is_spread(call: Call, plan: Plan) -> bool:
-    """Whether no single request or job makes up much of a batch that one launch runs."""
-    if plan.after or plan.repeats > 1 or plan.assigned:
-        return False
-    pairs = [_pairs_first(request)[0] for request in call.distinct]
-    total = sum([n * count for n, (_, _, count) in zip(pairs, call.distinct, strict=True)])
+    """Whether no single request or job makes up much of a batch."""
+    if plan.after or plan.repeats > 1:
+        return all(_greatest_share(call, size) <= LAUNCHED_SHARE for size in (_pairs, _square))
     slots = call.machine.sms * plan.slots_per_sm
-    longest_job = max([tiles for _, tiles in plan.jobs])
-    return max(pairs) <= SMALL_SHARE * total and longest_job * slots <= SHORT_JOB * plan.total_tiles
+    short = plan.assigned or max([tiles for _, tiles in plan.jobs]) * slots <= SHORT_JOB * plan.total_tiles
+    return bool(short) and _greatest_share(call, _pairs) <= SMALL_SHARE
+
+
+def _greatest_share(call: Call, size: Callable[[tuple[int, int, int]], int]) -> float:
+    sizes = [size(request) for request in call.distinct]
+    return max(sizes) / sum([n * count for n, (_, _, count) in zip(sizes, call.distinct, strict=True)])
+
+
+def _pairs(request: tuple[int, int, int]) -> int:
+    q, kv, _ = request
+    return q * (2 * kv - q)
+
+
+def _square(request: tuple[int, int, int]) -> int:
+    return request[1] ** 2
 
 
 def _kv_first(request: tuple[int, int, int]) -> tuple[int, int]:
@@ -54,8 +68,7 @@ def _kv_first(request: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def _pairs_first(request: tuple[int, int, int]) -> tuple[int, int]:
-    q, kv, _ = request
-    return q * (2 * kv - q), kv
+    return _pairs(request), request[1]
 
 
 def _queries_first(request: tuple[int, int, int]) -> tuple[int, int]:
