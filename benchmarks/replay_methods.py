@@ -187,6 +187,7 @@ def _score(case: Case, logs: Sequence[Log]) -> float | None:
     parts = [
         (expected - statistics.fmean(log.after(k) for log in logs)) / (expected - case.best)
         for k, expected in enumerate(case.random_search, 1)
+        if expected > case.best
     ]
     return statistics.fmean(parts)
 

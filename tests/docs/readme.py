@@ -22,7 +22,7 @@ from tuner.row import Row as TunedRow
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EXAMPLE = "attnroof predict --model examples/models/Llama-3.1-8B --gpu h200 --batch-spec q1s32k --backend fa3"
-FEWEST = 30
+FEWEST = 51
 """Rows (or workloads) below which a mean says too little to print."""
 
 
@@ -95,7 +95,9 @@ class Gained:
         default = _time(row.sglang_default)
         if default is None:
             return None
-        return cls(default, default / (row.gain or 1.0), _time(row.best_sglang) or default, _time(row.best) or default)
+        flags = _time(row.best_sglang) or default
+        library = min(flags, default / (row.gain or 1.0))
+        return cls(default, library, flags, min(library, _time(row.best) or default))
 
 
 def gains() -> str:
