@@ -114,8 +114,9 @@ def report(cases: Sequence[Case], processes: int = 1) -> list[str]:
         "",
         f"Best time over found time on {len(cases)} recorded workloads of {sizes[0]} to {sizes[-1]} candidates, random "
         f"search and TPE {REPEATS} times each (`python benchmarks/replay.py`; score: 0 is random search, "
-        "1 the best at once; median over workloads). An evaluation is one candidate measured once; the default, which a "
-        f"tuning run measures too, counts for nobody. TPE alone needs {again:.1f} × as many, {once:.1f} × where a candidate that it draws "
+        "1 the best at once; median over workloads). An evaluation is one candidate measured once; the default, which "
+        "a tuning run measures too, counts for nobody. "
+        f"TPE alone needs {again:.1f} × as many, {once:.1f} × where a candidate that it draws "
         f"again does not count. On the {len(fresh)} workloads that the model was not fitted on, attnroof reaches "
         f"{', '.join(f'{100 * unseen.quality[k]:.1f}' for k in STEPS)} % and needs {unseen.evaluations:.1f}.",
         "With no measurement the default stays unless the predicted gain exceeds its uncertainty: "

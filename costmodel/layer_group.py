@@ -79,6 +79,6 @@ class Model:
     dual_chunk: bool = False
     """Has a `dual_chunk_attention_config`."""
     mixers: tuple[str, ...] = ()
-    """What each hidden layer mixes tokens with: attention, full, sliding, chunked, cross, linear, noop, feed_forward."""
+    """What each hidden layer mixes with: attention, full, sliding, chunked, cross, linear, noop, feed_forward."""
     parallel_linear: bool = False
     """Every layer has a linear mixer beside its attention."""
