@@ -19,7 +19,7 @@ HALF_WIDTH: dict[Evidence, float] = {"calibrated": 0.15, "others": 0.6, "structu
 """Relative half-width of the interval where no calibration gives one; those of `structure` are a statement of doubt."""
 
 CPU_FACTOR = 3.2
-"""Nine of ten of 98 recorded CPU calls lie within this factor of the estimate, either way; one shared 2-core machine."""
+"""Nine of ten of 98 recorded CPU calls lie within this factor of the estimate; a shared 2-core machine."""
 
 OTHER_KERNEL_ELSEWHERE = frozenset({"trtllm_mha"})
 """Backends that run another kernel on another architecture: XQA on Hopper, generated kernels on Blackwell."""
