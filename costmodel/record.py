@@ -50,6 +50,10 @@ class RecordedBatch(_Frozen):
     layers: int = 1
     shared_prefix: int = 0
 
+    def to_batch(self) -> Batch:
+        """The batch that was measured."""
+        return Batch(**dict(self))
+
     @field_validator("q_lens", "kv_lens", mode="before")
     @classmethod
     def _expand(cls, value: Any) -> Any:
@@ -144,5 +148,4 @@ class Record(_Frozen):
 
     def to_batch(self) -> Batch:
         """The batch that was measured."""
-        b = self.batch
-        return Batch(b.phase, b.q_lens, b.kv_lens, b.page_size, b.topk, b.layers, b.shared_prefix)
+        return self.batch.to_batch()

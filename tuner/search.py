@@ -54,8 +54,6 @@ class Tools:
     observe: Observer = silent
     grace_seconds: float = GRACE_SECONDS
     """Silence after which a worker of another host counts as dead."""
-    shared: bool = False
-    """Whether other workers search the same studies."""
     recovered: int = 0
     """Trials of dead workers that this run put back."""
 

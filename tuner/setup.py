@@ -108,7 +108,6 @@ def make_tools(
         prefix=options.prefix,
         seed=options.seed,
         observe=observe,
-        shared=options.worker,
     )
 
 

@@ -75,8 +75,7 @@ class StepRecord(Line):
 
     def to_batch(self) -> Batch:
         """The batch that was run."""
-        b = self.batch
-        return Batch(b.phase, b.q_lens, b.kv_lens, b.page_size, b.topk, b.layers)
+        return self.batch.to_batch()
 
 
 class PartRecord(Line):
